@@ -1,0 +1,97 @@
+/*
+ * call/call.h - one remote call from SQL arguments to a Datum; what InferScan and the functions'
+ * own bodies share.
+ *
+ * Life of a call: begin() finds or makes the statement memo's entry for it and pins it; the client
+ * (a scan, or a direct call) puts entries that nobody has asked yet into batches; push() sends what
+ * permits allow; wait() sleeps until something happened; when done() the result() is the Datum, or
+ * the failure by the function's policy (raise, NULL, outcome).  unpin() when the row is gone.
+ *
+ * A client belongs to the resource owner that was current when it was opened; on ERROR, cancel or
+ * subtransaction abort its transfers are cancelled and its permits come back without further ado.
+ * Entries asked by a client that went away fall back to "not asked" and are asked again by whoever
+ * still needs them.
+ */
+#ifndef INFER_CALL_CALL_H
+#define INFER_CALL_CALL_H
+
+#include "postgres.h"
+#include "registry/functions.h"
+
+typedef struct InferClient InferClient;
+typedef struct InferEntry InferEntry;
+
+/* Figures of one client, for EXPLAIN and statistics. Times in microseconds. */
+typedef struct InferClientStats
+{
+	int64 calls;		/* rows that needed a call (NULL inputs not counted) */
+	int64 asked;		/* distinct inputs that this client sent */
+	int64 memo_hits;	/* calls answered by, or joined to, an entry that stood already */
+	int64 null_inputs;
+	int64 requests;		/* HTTP requests sent, attempts included */
+	int64 retries;
+	int64 overloads;
+	int64 errors;		/* calls that failed */
+	int64 bytes_sent;
+	int64 bytes_received;
+	int64 prompt_tokens;
+	int64 completion_tokens;
+	int64 evictions;	/* memo entries thrown out while this client ran */
+	int peak_in_flight; /* requests */
+	int64 permit_wait_us;
+	int64 network_wait_us;
+	int64 latency_min_us; /* of requests; 0 = none yet */
+	int64 latency_max_us;
+	int64 latency_sum_us;
+} InferClientStats;
+
+/* Opens a client; memory in the current context, which must outlive it. */
+extern InferClient *infer_client_open(void);
+extern void infer_client_close(InferClient *client); /* cancels what still runs */
+extern const InferClientStats *infer_client_stats(const InferClient *client);
+
+/*
+ * Begins a call.  Returns NULL (and counts it) when an argument is NULL: the result is NULL and
+ * nothing is asked.  Raises configuration errors (unknown model, no USAGE, bad option).  Detoasts
+ * and copies what it needs.  The entry is pinned.
+ */
+extern InferEntry *infer_call_begin(InferClient *client, const InferFunction *function,
+									const Datum *args, const bool *nulls);
+extern bool infer_call_done(const InferEntry *entry);
+/* The value. The entry must be done. floats/text/jsonb point into the entry (valid while pinned);
+ * outcomes are built in the current context. Raises a failed call unless on_error is null or the
+ * function is a try_ twin. result_type: the composite's OID for try_ twins, from the FuncExpr. */
+extern Datum infer_call_result(InferEntry *entry, const InferFunction *function, Oid result_type,
+							   bool *isnull);
+extern void infer_call_unpin(InferEntry *entry);
+/* Bytes that the entry holds (input and result), for a scan's budget. */
+extern size_t infer_call_bytes(const InferEntry *entry);
+/* Items that fit in one batch of this entry's class; at least 1. */
+extern int infer_call_batch_items(const InferEntry *entry);
+/* How many requests this entry's admission key may have in flight. */
+extern int infer_call_concurrency(const InferEntry *entry);
+
+/*
+ * Does all that can be done without sleeping: takes finished transfers (of every client), sends
+ * full batches as permits allow.  starved: nothing of the client's owner can advance before an
+ * answer, so short batches leave too (unless batch mode wants more input).  input_ended: no further
+ * call will be begun.  Serves interrupts.
+ */
+extern void infer_client_push(InferClient *client, bool starved, bool input_ended);
+/* Sleeps until something changed (an answer, a permit, a deadline). Returns at once if nothing of
+ * this client is on its way. */
+extern void infer_client_wait(InferClient *client);
+/* Waits until the entry is done, pushing as needed (starved). */
+extern void infer_client_finish(InferClient *client, InferEntry *entry, bool input_ended);
+/* Forgets open batches and cancels transfers (rescan); entries stay pinned by their rows. */
+extern void infer_client_cancel(InferClient *client);
+
+/* The body of the SQL functions: begin, wait, result; one client per process is reused. */
+extern Datum infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function);
+
+/* Planning depth, kept by scan/hooks: while > 0, plan_time_calls applies to direct calls. */
+extern int infer_planning_depth;
+
+extern void infer_call_init(void); /* from _PG_init: transaction callbacks */
+
+#endif

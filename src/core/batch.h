@@ -1,0 +1,36 @@
+/*
+ * core/batch.h - when does a row join the open batch, and when does the batch leave?
+ *
+ * Pure decisions over counters.  The doing is in call/pump.c.
+ *
+ * per_row    every call is a request of its own.
+ * batch      a batch leaves when full (max_items or max_bytes), or at the end of input.
+ * automatic  a batch leaves when full; or, once nothing else can advance without its answers; the
+ *            caller asks with `starved` set then.  While permits are idle and the row source still
+ *            produces, waiting costs latency, so a short batch leaves only when starved.
+ */
+#ifndef INFER_CORE_BATCH_H
+#define INFER_CORE_BATCH_H
+
+#include "core/types.h"
+
+typedef struct InferBatchLimits
+{
+	int max_items;	  /* >= 1 */
+	size_t max_bytes; /* of inputs; >= 1 */
+} InferBatchLimits;
+
+/* Limits after applying dispatch_batch_size (-1 automatic: the provider's; 0: only at end of input,
+ * still within the provider's limits; n: at most n). */
+extern InferBatchLimits infer_batch_limits(InferStreamingMode mode, int dispatch_batch_size,
+										   InferBatchLimits provider);
+/* Does an item of item_bytes still fit? The first always does. */
+extern bool infer_batch_accepts(InferBatchLimits limits, int items, size_t bytes,
+								size_t item_bytes);
+/* Must the batch leave now? input_ended: no further row can come; starved: nothing else can
+ * advance before an answer. */
+extern bool infer_batch_leaves(InferStreamingMode mode, int dispatch_batch_size,
+							   InferBatchLimits limits, int items, size_t bytes, bool input_ended,
+							   bool starved);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * http/transport.h - the seam between calls and the network: submit, cancel, step, poll descriptor,
+ * deadline.  The implementation is libcurl's multi interface (http/curl_engine.c) over an epoll of
+ * our own (http/pollset.c).  Knows nothing of PostgreSQL; nothing raises, nothing is palloc'd.
+ *
+ * One transport per process, made at first use and kept, for its connections.  The owner waits for
+ * infer_transport_fd() to be readable or for infer_transport_timeout_ms(), then calls
+ * infer_transport_step().  Finished transfers queue up until infer_transport_next_done() hands them
+ * out.  A transfer that was removed before it finished never shows up there; its connection is
+ * closed, so that the peer sees it.
+ */
+#ifndef INFER_HTTP_TRANSPORT_H
+#define INFER_HTTP_TRANSPORT_H
+
+#include "core/buf.h"
+#include "core/proof.h"
+
+typedef struct InferTransport InferTransport;
+typedef struct InferTransfer InferTransfer;
+
+/* Decides whether a resolved peer address may be connected to (design §6.10). Called from inside
+ * the library: must not raise, allocate or block. */
+typedef bool (*InferAddressCheck)(void *arg, const char *ip, int port);
+
+typedef struct InferHttpRequest
+{
+	const char *url;			/* borrowed until submit returns */
+	const char *const *headers; /* NULL-terminated "Name: value" lines, copied; besides
+								 * Content-Type: application/json, which is always sent */
+	const char *secret_header;	/* "Authorization: Bearer ..." or NULL; copied, wiped on release */
+	const char *body;			/* borrowed until the transfer is released */
+	size_t body_len;
+	int connect_timeout_ms;
+	int timeout_ms; /* of the whole attempt */
+	size_t max_response_size;
+	int max_idle_s; /* a connection unused for longer is not used again (below the server's
+					 * keep-alive) */
+	InferAddressCheck check_address; /* may be NULL */
+	void *check_arg;
+	void *user; /* the caller's */
+} InferHttpRequest;
+
+/* What is known of a finished transfer; valid until release. */
+typedef struct InferHttpResult
+{
+	InferWire wire;
+	const char *error;	   /* the library's words for end != OK, without url query or secrets; "" */
+	InferBuf *body;		   /* what was received, also for error statuses; owned by the transfer */
+	int64_t retry_after_ms; /* -1 none; from Retry-After (seconds or HTTP date) */
+	int64_t elapsed_us;
+	size_t bytes_sent;
+	size_t bytes_received;
+	bool reused_connection;
+} InferHttpResult;
+
+/* NULL without memory or descriptors. max_connections: idle ones kept. */
+extern InferTransport *infer_transport_create(int max_connections);
+/* Closes everything; transfers become invalid. */
+extern void infer_transport_destroy(InferTransport *transport);
+extern int infer_transport_fd(const InferTransport *transport);
+/* Milliseconds until step must be called without readiness; -1 = no deadline; 0 = now. */
+extern long infer_transport_timeout_ms(const InferTransport *transport);
+/* Does what is ready, never blocks. */
+extern void infer_transport_step(InferTransport *transport);
+/* NULL without memory; the request has not left then. On success the transfer is started (queued
+ * inside; the first bytes leave in step). */
+extern InferTransfer *infer_transport_submit(InferTransport *transport,
+											 const InferHttpRequest *request);
+/* The next finished transfer (completion order), or NULL. */
+extern InferTransfer *infer_transport_next_done(InferTransport *transport);
+extern void *infer_transfer_user(const InferTransfer *transfer);
+extern const InferHttpResult *infer_transfer_result(const InferTransfer *transfer);
+/* Has any byte of it perhaps left already? (for proofs of cancelled calls) */
+extern bool infer_transfer_left(const InferTransfer *transfer);
+/* Gives the transfer back, cancelling it if it still runs. Safe at any time outside callbacks,
+ * also while the process exits. Never blocks (resolver thread included). */
+extern void infer_transfer_release(InferTransport *transport, InferTransfer *transfer);
+extern int infer_transport_running(const InferTransport *transport);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * pg/guc.h - the settings pg_inference.* (design §5), as C variables.
+ *
+ * Read-only outside guc.c.  A scan takes what it needs at its start.  Only the settings that do
+ * something today exist; later issues add theirs.
+ */
+#ifndef INFER_PG_GUC_H
+#define INFER_PG_GUC_H
+
+#include "core/types.h"
+
+typedef enum InferOnError
+{
+	INFER_ON_ERROR_FAIL,
+	INFER_ON_ERROR_NULL
+} InferOnError;
+
+extern bool infer_guc_enable;				/* user, on */
+extern int infer_guc_streaming_mode;		/* user, InferStreamingMode */
+extern int infer_guc_dispatch_batch_size;	/* user, -1 */
+extern int infer_guc_request_timeout;		/* user, ms, 60 s */
+extern int infer_guc_connect_timeout;		/* user, ms, 5 s */
+extern bool infer_guc_plan_time_calls;		/* user; enum allow (true) | error (false) */
+extern bool infer_guc_allow_inline_keys;	/* superuser, off */
+extern int infer_guc_statement_call_budget; /* user, 0 = off; calls sent (attempts not counted) */
+extern int infer_guc_statement_token_budget; /* user, 0 = off; tokens that answers reported */
+extern int infer_guc_on_error;				/* user, InferOnError */
+extern int infer_guc_max_attempts;			/* user, 4 */
+extern int infer_guc_retry;					/* user, InferRetryPolicy, not_admitted */
+extern int infer_guc_buffer_memory;			/* user, kB, 32 MB */
+extern int infer_guc_max_response_size;		/* user, kB, 64 MB */
+extern int infer_guc_memo_memory;			/* user, kB, 16 MB */
+extern int infer_guc_limiter_max_limit;		/* superuser, 0 = none */
+extern int infer_guc_max_admission_keys;	/* postmaster, 256 */
+extern char *infer_guc_allowed_hosts;		/* superuser, ''; comma-separated patterns; empty =
+											 * loopback and what servers name */
+
+/* True once the library was loaded by shared_preload_libraries of this postmaster. */
+extern bool infer_preloaded;
+
+extern void infer_guc_init(void); /* from _PG_init; settings sorted by name */
+
+/* Raises "pg_inference must be loaded with shared_preload_libraries" with the line to add, unless
+ * preloaded (design §1.7). */
+extern void infer_require_preload(void);
+
+#endif

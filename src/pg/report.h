@@ -1,0 +1,31 @@
+/*
+ * pg/report.h - from a failure to SQLSTATE, message, detail and hint (design §7).
+ */
+#ifndef INFER_PG_REPORT_H
+#define INFER_PG_REPORT_H
+
+#include "core/types.h"
+
+/* One failed call, in terms of this project; strings are borrowed, NULL where unknown. */
+typedef struct InferFailure
+{
+	InferReason reason;
+	InferExecution execution;
+	int http_status; /* 0 = none */
+	int attempts;
+	const char *server;
+	const char *model;	/* as the caller wrote it */
+	const char *detail; /* the remote's words or the library's */
+	const char *setting; /* BUDGET: the setting, else NULL */
+} InferFailure;
+
+/* SQLSTATE as ERRCODE: 'R', 'N'|'M'|'X' (or 'C' for configuration), reason code. */
+extern int infer_report_sqlstate(InferReason reason, InferExecution execution);
+/* palloc'd one-line message, as in the error: what failed, with server and model. */
+extern char *infer_report_message(const InferFailure *failure);
+/* Raises ERROR with MESSAGE, DETAIL (status, attempts, remote text, what it proves), HINT. */
+extern void infer_report_failure(const InferFailure *failure) __attribute__((noreturn));
+/* errcode() for configuration mistakes: class RC, the reason CFG. */
+extern int infer_errcode_config(void);
+
+#endif

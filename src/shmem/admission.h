@@ -1,0 +1,61 @@
+/*
+ * shmem/admission.h - permits per admission key, shared by all backends.
+ *
+ * A permit is the right to have one request in flight under a key.  It is taken before anything
+ * leaves and given back exactly once.  Fixed cap per key for now: the first configuration of a key
+ * wins, a different later one is reported once.  The table has pg_inference.max_admission_keys
+ * entries; when it is full, new keys are refused (fail closed: the call raises, names the setting).
+ *
+ * Locks: `table lock` (LWLock, exclusive) for insert and look-up of keys; one of the partition
+ * locks, by entry number, for an entry's counters and its line of waiters.  Never both; nothing
+ * that can raise or allocate happens inside either.  Per-process counts (held, waiting) are written
+ * under the partition lock too, by their process only, so that exit can give back what is left.
+ *
+ * Waiting: a process that got no permit is in the entry's line (infer_admission_wait_begin) and
+ * sleeps in infer_wait(); a release sets the latch of the longest-waiting processes, as many as
+ * there are free permits.  A wake-up is a hint, not a reservation; while somebody waits, newcomers
+ * do not overtake (try_acquire grants them only what the line leaves free).
+ */
+#ifndef INFER_SHMEM_ADMISSION_H
+#define INFER_SHMEM_ADMISSION_H
+
+#include <stdint.h>
+#include "core/types.h"
+
+#define INFER_ADMISSION_KEY_MAX 128 /* bytes with the NUL; longer keys are hashed by the caller */
+
+typedef int InferKey; /* index into the table; valid for the life of the postmaster's memory */
+
+/* Finds or makes the entry. cap >= 1. Returns -1 when the table is full. *conflict is set once per
+ * process and key when another cap had been configured before (then the first one stays). */
+extern InferKey infer_admission_key(const char *key, int cap, bool *conflict);
+extern int infer_admission_cap(InferKey key);
+/* Takes up to want permits at once, returns how many. Leaves the line if all were granted. */
+extern int infer_admission_try_acquire(InferKey key, int want);
+/* Gives back n permits, with what the controllers should hear first. latency_us <= 0: none. */
+extern void infer_admission_release(InferKey key, int n, InferVerdict verdict, int64_t latency_us);
+/* Joins / leaves the key's line (idempotent). */
+extern void infer_admission_wait_begin(InferKey key);
+extern void infer_admission_wait_end(InferKey key);
+/* Gives back all this process holds and leaves all lines (before_shmem_exit; also callable). */
+extern void infer_admission_release_all(void);
+
+typedef struct InferAdmissionStat
+{
+	char key[INFER_ADMISSION_KEY_MAX];
+	int cap;
+	int in_flight;
+	int waiting; /* processes */
+	int peak;
+	int64_t granted; /* permits ever */
+	int64_t succeeded;
+	int64_t overloaded;
+	int64_t failed;
+	int64_t ignored;
+} InferAdmissionStat;
+
+/* Copies entry i; false when i is beyond the last. */
+extern bool infer_admission_stat(int i, InferAdmissionStat *stat);
+extern void infer_admission_stat_reset(void); /* counters and peaks, not the keys */
+
+#endif
