@@ -6,6 +6,11 @@
  * owner is released with it still attached (ERROR, cancel, ROLLBACK TO, portal drop), its
  * callback runs in RESOURCE_RELEASE_BEFORE_LOCKS, must not raise, and gives back everything.  With
  * isCommit it also warns of a leak.  One ResourceRelease callback per process.
+ *
+ * Memory: after an ERROR PostgreSQL deletes a failed portal's executor contexts *before* it
+ * releases the resource owners (AtAbort_Portals).  So an InferOwned, and all that its callback
+ * touches, must live in TopMemoryContext or a child of it that only its holder deletes, never in
+ * the per-query or portal context.
  */
 #ifndef INFER_PG_OWNER_H
 #define INFER_PG_OWNER_H

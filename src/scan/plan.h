@@ -44,8 +44,11 @@ typedef enum InferPrivate
 
 extern const CustomScanMethods infer_scan_methods; /* exec.c; name "InferScan" */
 
-/* hooks.c, from _PG_init: RegisterCustomScanMethods, planner_hook, executor hooks. */
+/* hooks.c, from _PG_init: RegisterCustomScanMethods, planner_hook, and infer_demand_init(). */
 extern void infer_scan_init(void);
+/* demand.c, from infer_scan_init(): the ExecutorStart and ExecutorRun hooks (what the consumers of
+ * each scan want). */
+extern void infer_demand_init(void);
 
 /* prepass.c: returns query itself or a changed copy (never writes to query). */
 extern Query *infer_prepass(Query *query);

@@ -1,0 +1,105 @@
+# pg_inference: `make` builds, `make install` installs, `make help` lists the rest.
+# PG_CONFIG=/path/to/pg_config chooses the PostgreSQL; LLVM=yes adds bitcode for its JIT.
+
+EXTENSION  = pg_inference
+EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" pg_inference.control)
+MODULE_big = pg_inference
+PGFILEDESC = "pg_inference - model inference as part of SQL"
+SOURCES    = $(sort $(wildcard src/*/*.c src/module.c))
+INCLUDED   = $(sort $(wildcard src/*/*.h))
+OBJS       = $(SOURCES:.c=.o)
+DATA       = $(sort $(wildcard sql/*.sql))
+
+# PostgreSQL's look at warnings, plus ours; WERROR=1 makes them errors (make check does).
+PG_CPPFLAGS = -Isrc
+PG_CFLAGS   = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
+              -Wno-missing-field-initializers -Wno-declaration-after-statement -Wno-clobbered
+SHLIB_LINK  = -lcurl -ljson-c
+ifneq ($(findstring clang,$(CC)),)
+PG_CFLAGS  += -Wno-unknown-warning-option -Wno-ignored-optimization-argument
+endif
+ifeq ($(WERROR),1)
+PG_CFLAGS  += -Werror
+endif
+ifneq ($(LLVM),yes)
+override with_llvm := no
+endif
+
+# Tests: inputs below sql_tests, wanted outputs in expected/. Every test file gets a mock server of
+# its own from the launcher; see sql_tests/README.md.
+REGRESS        = $(sort $(patsubst sql_tests/sql/%.sql,%,$(wildcard sql_tests/sql/*.sql)))
+ISOLATION      = $(sort $(patsubst sql_tests/specs/%.spec,%,$(wildcard sql_tests/specs/*.spec)))
+TEST_OPTS      = --inputdir=sql_tests --temp-config=sql_tests/conf/regress.conf \
+                 --launcher=$(CURDIR)/sql_tests/lib/with-mock
+REGRESS_OPTS   = $(TEST_OPTS) --temp-instance=tmp_check/regress
+ISOLATION_OPTS = $(TEST_OPTS) --temp-instance=tmp_check/isolation --outputdir=.
+REGRESS_PREP   = sql_tests/mockd/mockd
+TAP_TESTS      = $(if $(wildcard sql_tests/t/*.pl),1)
+PROVE_TESTS    = sql_tests/t/*.pl
+PROVE_FLAGS   += -I sql_tests/lib
+EXTRA_CLEAN    = $(sort $(wildcard src/*/*.o src/*/*.bc)) sql_tests/mockd/mockd tmp_check \
+                 results regression.diffs regression.out log $(EXTENSION)-*.zip
+
+# These need no PostgreSQL to begin with (their scripts install one), so PGXS stays out of them;
+# it would also bring a `check` of its own. As root, installcheck has to become another user first.
+STANDALONE = help check check-matrix demo bench sim lint format format-check dist
+ifeq ($(shell id -u),0)
+STANDALONE += installcheck
+endif
+ifneq ($(if $(MAKECMDGOALS),$(filter-out $(STANDALONE) sql_tests/mockd/mockd,$(MAKECMDGOALS)),all),)
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# PGXS knows of no header dependencies: everything is built again when a header changes.
+$(OBJS): $(INCLUDED) Makefile
+else ifneq ($(filter installcheck,$(STANDALONE)),)
+installcheck:
+	scripts/check regress isolation tap
+endif
+
+help:
+	@echo 'make, make install         build and install (PG_CONFIG=... chooses the PostgreSQL)'
+	@echo 'make demo                  everything from nothing in two minutes, with a mock server'
+	@echo 'make demo URL=... MODEL=.. the same with a real OpenAI-compatible embedding server'
+	@echo 'make check                 installs what is missing and runs all tests'
+	@echo 'make check-matrix          the tests on the other PostgreSQL versions (needs root)'
+	@echo 'make installcheck          the tests that need a server, on the installed build'
+	@echo 'make sim                   the tests that need no server'
+	@echo 'make lint, make format     static checks; clang-format over the sources'
+	@echo 'make bench                 the benchmark (JOBS="J1 J2" REPS=3)'
+	@echo 'make dist                  a release archive'
+
+sql_tests/mockd/mockd: $(wildcard sql_tests/mockd/*.[ch])
+	$(MAKE) -s -C sql_tests/mockd
+
+ifneq ($(filter check,$(MAKECMDGOALS)),)
+check:
+	scripts/check
+endif
+
+check-matrix:
+	scripts/check-matrix
+
+demo:
+	@scripts/demo "$(URL)" "$(MODEL)"
+
+bench:
+	bench/run.sh $(if $(JOBS),-j "$(JOBS)") $(if $(REPS),-r $(REPS)) $(BENCH_OPTS)
+
+sim:
+	sim/run.sh
+
+lint:
+	@for check in scripts/checks/*; do $$check || exit 1; done
+
+format:
+	clang-format -i $(SOURCES) $(INCLUDED) $(wildcard sim/*.[ch])
+
+format-check:
+	scripts/checks/format
+
+dist:
+	git archive --format=zip --prefix=$(EXTENSION)-$(EXTVERSION)/ -o $(EXTENSION)-$(EXTVERSION).zip HEAD
+
+.PHONY: $(STANDALONE)

@@ -1,0 +1,296 @@
+/*
+ * call/client.c - whoever asks: begin, push, wait, close.
+ *
+ * A client is owned by the resource owner that was current when it was opened.  Its memory hangs
+ * below TopMemoryContext: on abort, portals free the executor's contexts before resource owners are
+ * released, and the release must still find its batches.
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+
+#include "call/internal.h"
+#include "pg/guc.h"
+#include "pg/wait.h"
+
+#define ENTRIES_PER_BLOCK (8 * 1024)
+
+/* Gives back everything of a client; also the callback of a resource owner, so it never raises. */
+static void
+client_release(InferOwned *owned)
+{
+	InferClient *client = (InferClient *) ((char *) owned - offsetof(InferClient, owned));
+	dlist_mutable_iter iter;
+
+	infer_pump_drop(client);
+	dlist_foreach_modify(iter, &client->entries)
+		infer_memo_unpin(dlist_container(InferEntry, node, iter.cur)->answer);
+	if (client->last_class != NULL)
+		infer_memo_class_release(client->last_class);
+	dlist_delete(&client->node);
+	MemoryContextDelete(client->context);
+}
+
+InferClient *
+infer_client_open(void)
+{
+	MemoryContext context;
+	InferClient *client;
+
+	infer_require_preload();
+	context = AllocSetContextCreate(TopMemoryContext, "pg_inference client", ALLOCSET_SMALL_SIZES);
+	client = MemoryContextAllocZero(context, sizeof(InferClient));
+	client->context = context;
+	client->entry_context =
+		SlabContextCreate(context, "pg_inference entries", ENTRIES_PER_BLOCK, sizeof(InferEntry));
+	dlist_init(&client->entries);
+	dlist_init(&client->open);
+	dlist_init(&client->ready);
+	dlist_init(&client->sleeping);
+	dlist_init(&client->running);
+	client->evictions_before = infer_memo_evictions();
+	dlist_push_tail(infer_pump_clients(), &client->node);
+	infer_owner_remember(&client->owned, client_release);
+	return client;
+}
+
+void
+infer_client_close(InferClient *client)
+{
+	infer_owner_forget(&client->owned);
+	client_release(&client->owned);
+}
+
+/* End of the transaction: whatever is still open belongs to nobody. */
+void
+infer_client_close_all(bool complain)
+{
+	dlist_head *clients = infer_pump_clients();
+
+	while (!dlist_is_empty(clients))
+	{
+		if (complain)
+			elog(WARNING, "pg_inference client was still open at commit");
+		infer_client_close(dlist_head_element(InferClient, node, clients));
+	}
+}
+
+const InferClientStats *
+infer_client_stats(InferClient *client)
+{
+	/* evictions are the process's; a client reports those since it was opened */
+	client->stats.evictions = infer_memo_evictions() - client->evictions_before;
+	return &client->stats;
+}
+
+/* The input argument as UTF-8 bytes, in the current context (or in the datum). */
+static const char *
+input_bytes(const InferFunction *function, Datum input, size_t *len)
+{
+	const char *bytes;
+
+	if (function->input_is_jsonb)
+	{
+		Jsonb *jb = DatumGetJsonbP(input);
+
+		bytes = JsonbToCString(NULL, &jb->root, VARSIZE(jb));
+		*len = strlen(bytes);
+	}
+	else
+	{
+		text *t = DatumGetTextPP(input);
+
+		bytes = VARDATA_ANY(t);
+		*len = VARSIZE_ANY_EXHDR(t);
+	}
+	if (GetDatabaseEncoding() != PG_UTF8)
+	{
+		const char *utf8 = pg_server_to_any(bytes, (int) *len, PG_UTF8);
+
+		if (utf8 != bytes)
+			*len = strlen(utf8);
+		bytes = utf8;
+	}
+	return bytes;
+}
+
+InferEntry *
+infer_call_begin(InferClient *client, const InferFunction *function, const Datum *args,
+				 const bool *nulls)
+{
+	InferClass *class;
+	InferAnswer *answer;
+	InferEntry *entry;
+	const char *input;
+	size_t len;
+	bool found;
+
+	for (int i = 0; i < function->nargs; i++)
+		if (nulls[i])
+		{
+			client->stats.null_inputs++;
+			return NULL;
+		}
+	class = infer_class_get(client, function, args);
+	input = input_bytes(function, args[1], &len);
+	entry = MemoryContextAlloc(client->entry_context, sizeof(InferEntry));
+	answer = infer_memo_answer(class, input, len, &found);
+	infer_memo_pin(answer);
+	entry->client = client;
+	entry->answer = answer;
+	dlist_push_tail(&client->entries, &entry->node);
+	client->stats.calls++;
+	if (answer->state == INFER_ANSWER_IDLE)
+		infer_pump_ask(client, answer);
+	else
+	{
+		client->stats.memo_hits++;
+		if (answer->state == INFER_ANSWER_BATCHED && answer->batch->client != client)
+			client->has_foreign = true;
+	}
+	return entry;
+}
+
+bool
+infer_call_done(const InferEntry *entry)
+{
+	return entry->answer->state == INFER_ANSWER_DONE;
+}
+
+void
+infer_call_unpin(InferEntry *entry)
+{
+	dlist_delete(&entry->node);
+	infer_memo_unpin(entry->answer);
+	pfree(entry);
+}
+
+size_t
+infer_call_bytes(const InferEntry *entry)
+{
+	return entry->answer->bytes;
+}
+
+int
+infer_call_batch_items(const InferEntry *entry)
+{
+	return Max(1, entry->answer->class->limits.max_items);
+}
+
+int
+infer_call_concurrency(const InferEntry *entry)
+{
+	return entry->answer->class->cap;
+}
+
+/* After another client went away, asks again what this one's rows still wait for. */
+static void
+ask_again(InferClient *client)
+{
+	dlist_iter iter;
+
+	client->ask_again = false;
+	dlist_foreach(iter, &client->entries)
+	{
+		InferAnswer *answer = dlist_container(InferEntry, node, iter.cur)->answer;
+
+		if (answer->state == INFER_ANSWER_IDLE)
+			infer_pump_ask(client, answer);
+	}
+}
+
+static void
+push_one(InferClient *client, bool starved, bool input_ended)
+{
+	if (client->ask_again)
+		ask_again(client);
+	infer_pump_flush(client, starved, input_ended);
+	if (!dlist_is_empty(&client->ready) || !dlist_is_empty(&client->sleeping))
+		infer_pump_send(client);
+}
+
+void
+infer_client_push(InferClient *client, bool starved, bool input_ended)
+{
+	dlist_iter iter;
+
+	CHECK_FOR_INTERRUPTS();
+	infer_pump_collect();
+	dlist_foreach(iter, infer_pump_clients())
+	{
+		InferClient *other = dlist_container(InferClient, node, iter.cur);
+
+		if (other == client)
+			push_one(client, starved, input_ended);
+		else
+			push_one(other, starved && client->has_foreign, starved && client->has_foreign);
+	}
+}
+
+/* Is anything on its way, in this process, that could wake us? */
+static bool
+anything_pending(InferClient *client)
+{
+	dlist_iter iter;
+
+	dlist_foreach(iter, infer_pump_clients())
+	{
+		InferClient *other = dlist_container(InferClient, node, iter.cur);
+
+		if ((other == client || client->has_foreign) &&
+			(!dlist_is_empty(&other->running) || !dlist_is_empty(&other->ready) ||
+			 !dlist_is_empty(&other->sleeping)))
+			return true;
+	}
+	return false;
+}
+
+void
+infer_client_wait(InferClient *client)
+{
+	InferTransport *transport = infer_pump_transport();
+	long timeout = infer_transport_timeout_ms(transport);
+	int64 retry_us = infer_pump_next_retry_us();
+	int64 begin = infer_now_us();
+	bool network = client->nrunning > 0;
+
+	if (client->ask_again || !anything_pending(client))
+		return;
+	if (retry_us != PG_INT64_MAX)
+	{
+		int64 ms = Max((retry_us - begin + 999) / 1000, 0);
+
+		timeout = timeout < 0 ? (long) ms : (long) Min(timeout, ms);
+	}
+	if (timeout != 0)
+		infer_wait(infer_transport_fd(transport), timeout,
+				   network
+					   ? INFER_WAIT_NETWORK
+					   : (!dlist_is_empty(&client->ready) ? INFER_WAIT_PERMIT : INFER_WAIT_RETRY));
+	infer_pump_collect();
+	if (network)
+		client->stats.network_wait_us += infer_now_us() - begin;
+	else
+		client->stats.permit_wait_us += infer_now_us() - begin;
+}
+
+void
+infer_client_finish(InferClient *client, InferEntry *entry, bool input_ended)
+{
+	while (!infer_call_done(entry))
+	{
+		infer_client_push(client, true, input_ended);
+		if (!infer_call_done(entry))
+			infer_client_wait(client);
+	}
+}
+
+void
+infer_client_cancel(InferClient *client)
+{
+	infer_pump_drop(client);
+	client->has_foreign = false;
+}

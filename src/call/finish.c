@@ -1,0 +1,264 @@
+/*
+ * call/finish.c - what becomes of a request that ended: classify, feed the controllers, resolve the
+ * rows, or try again as policy allows.
+ *
+ * Order matters: the proof is made from what the wire showed, the verdict goes to the admission
+ * table with the permit, and only then may anything be sent again.  Nothing raises for a remote
+ * failure here; failures are kept in the answers and raised when a row is emitted.
+ *
+ * A batch that the server refused as too large, or that holds a row it does not like, is split in
+ * halves.  Refusals are proof that nothing ran, so that no row is paid for twice, and a poison row
+ * fails alone.  Splitting does not count as an attempt: it is the same attempt at fewer rows.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "common/pg_prng.h"
+#include "utils/array.h"
+
+#include "call/internal.h"
+#include "core/proof.h"
+#include "core/retry.h"
+
+/* A real[] of n floats in the memo, with *data to be filled. */
+static struct varlena *
+make_floats(MemoryContext context, int n, float **data)
+{
+	Size size = ARR_OVERHEAD_NONULLS(1) + (Size) n * sizeof(float4);
+	ArrayType *array = MemoryContextAllocExtended(context, size, MCXT_ALLOC_HUGE);
+
+	memset(array, 0, ARR_OVERHEAD_NONULLS(1));
+	SET_VARSIZE(array, size);
+	array->ndim = 1;
+	array->dataoffset = 0;
+	array->elemtype = FLOAT4OID;
+	ARR_DIMS(array)[0] = n;
+	ARR_LBOUND(array)[0] = 1;
+	*data = (float *) ARR_DATA_PTR(array);
+	return (struct varlena *) array;
+}
+
+static struct varlena *
+make_text(MemoryContext context, const char *s, size_t len)
+{
+	struct varlena *text = MemoryContextAlloc(context, len + VARHDRSZ);
+
+	SET_VARSIZE(text, len + VARHDRSZ);
+	memcpy(VARDATA(text), s, len);
+	return text;
+}
+
+static void
+set_failure(InferAnswer *answer, InferReason reason, InferExecution execution, const char *detail)
+{
+	answer->reason = reason;
+	answer->execution = execution;
+	if (detail != NULL && detail[0] != '\0')
+		answer->detail = MemoryContextStrdup(infer_memo_context(answer->memo), detail);
+}
+
+/* The last words on one answer of a batch that landed. */
+static void
+resolve(InferBatch *batch, InferAnswer *answer, int http_status, int64 elapsed_us)
+{
+	size_t bytes = answer->value ? VARSIZE(answer->value) : 0;
+
+	answer->http_status = http_status;
+	answer->attempts = batch->attempts;
+	answer->elapsed_us = elapsed_us;
+	if (answer->detail != NULL)
+		bytes += strlen(answer->detail) + 1;
+	if (answer->usage != NULL)
+		bytes += strlen(answer->usage) + 1;
+	if (answer->reason != INFER_REASON_NONE)
+		batch->client->stats.errors++;
+	infer_memo_done(answer, bytes);
+}
+
+/* Fails all answers of a batch that is in no list, and frees it. */
+void
+infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution execution, int http_status,
+				  const char *detail)
+{
+	int64 elapsed = batch->first_sent_us ? infer_now_us() - batch->first_sent_us : 0;
+
+	execution = infer_proof_floor(execution, batch->floor);
+	for (int i = 0; i < batch->nanswers; i++)
+	{
+		set_failure(batch->answers[i], reason, execution, detail);
+		resolve(batch, batch->answers[i], http_status, elapsed);
+	}
+	infer_batch_free(batch);
+}
+
+/* Is it worth asking for the halves of this refused batch? */
+static bool
+may_split(const InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+{
+	if (batch->nanswers < 2)
+		return false;
+	if (finding->execution == INFER_NOT_ADMITTED &&
+		(finding->reason == INFER_REASON_REQUEST_TOO_LARGE ||
+		 finding->reason == INFER_REASON_BAD_REQUEST))
+		return true;
+	return infer_provider_is_size_error(result->wire.status, result->body->data, result->body->len);
+}
+
+static void
+split(InferBatch *batch)
+{
+	InferBatch *rest = infer_batch_new(batch->client, batch->class);
+
+	rest->attempts = --batch->attempts;
+	rest->floor = batch->floor;
+	rest->first_sent_us = batch->first_sent_us;
+	infer_batch_split(batch, rest, batch->nanswers / 2);
+	infer_buf_reset(&batch->body);
+	infer_batch_ready(batch);
+	infer_batch_ready(rest);
+}
+
+/* A failed attempt: split, repeat or give up. */
+static void
+handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+{
+	const InferCallOptions *options = &batch->class->options;
+	InferClientStats *stats = &batch->client->stats;
+	int status = result->wire.status;
+	int64 retry_after_ms = result->retry_after_ms;
+	bool splitting = may_split(batch, finding, result);
+	char detail[512];
+
+	/* the remote's own words, else the library's */
+	detail[0] = '\0';
+	if (status != 0 && result->body->len > 0)
+		infer_provider_error_text(result->body->data, result->body->len, detail, sizeof(detail));
+	if (detail[0] == '\0' && result->error != NULL)
+		strlcpy(detail, result->error, sizeof(detail));
+
+	infer_batch_landed(batch, finding->verdict, result->elapsed_us);
+	if (splitting)
+	{
+		split(batch);
+		return;
+	}
+	if (infer_retry_allowed(options->retry, batch->attempts, options->max_attempts, finding->reason,
+							finding->execution))
+	{
+		stats->retries++;
+		batch->floor = infer_proof_floor(finding->execution, batch->floor);
+		infer_batch_sleep(batch, infer_retry_delay_ms(batch->attempts, retry_after_ms,
+													  pg_prng_double(&pg_global_prng_state)));
+		return;
+	}
+	infer_finish_fail(batch, finding->reason, finding->execution, status, detail);
+}
+
+/* Moves one item of a reply into its answer. */
+static void
+take_item(InferAnswer *answer, const InferItem *item)
+{
+	MemoryContext context = infer_memo_context(answer->memo);
+	float *floats;
+
+	if (item->reason != INFER_REASON_NONE)
+	{
+		set_failure(answer, item->reason, INFER_EXECUTED,
+					item->text_has_nul ? "the text contains a NUL character, which PostgreSQL "
+										 "cannot store"
+									   : NULL);
+		return;
+	}
+	answer->execution = INFER_EXECUTED;
+	if (answer->class->task == INFER_TASK_EMBED)
+	{
+		answer->value = make_floats(context, item->dims, &floats);
+		infer_reply_floats(item, floats);
+	}
+	else
+		answer->value = make_text(context, item->text, item->text_len);
+}
+
+/*
+ * The usage of the request that carried the answer.  When it carried several, the figures cannot be
+ * told apart, so the number of inputs is added: {"items": 128, "request": {...}}.
+ */
+static char *
+make_usage(const InferReply *reply, int nanswers, MemoryContext context)
+{
+	char *usage;
+
+	if (reply->usage_json == NULL)
+		return NULL;
+	usage = MemoryContextAlloc(context, reply->usage_len + 48);
+	if (nanswers == 1)
+		snprintf(usage, reply->usage_len + 48, "%.*s", (int) reply->usage_len, reply->usage_json);
+	else
+		snprintf(usage, reply->usage_len + 48, "{\"items\": %d, \"request\": %.*s}", nanswers,
+				 (int) reply->usage_len, reply->usage_json);
+	return usage;
+}
+
+static void
+count_tokens(InferBatch *batch, const InferReply *reply)
+{
+	InferClientStats *stats = &batch->client->stats;
+	int64 prompt = Max(reply->prompt_tokens, 0);
+	int64 completion = Max(reply->completion_tokens, 0);
+
+	stats->prompt_tokens += prompt;
+	stats->completion_tokens += completion;
+	infer_memo_charge_tokens(batch->class->memo, prompt + completion);
+}
+
+/* A whole answer with a good status: its items go to the rows. */
+static void
+handle_reply(InferBatch *batch, const InferHttpResult *result)
+{
+	InferReply reply;
+	InferFault fault = {INFER_REASON_NONE};
+	int status = result->wire.status;
+	int64 elapsed_us = result->elapsed_us;
+	int64 total_us = infer_now_us() - batch->first_sent_us;
+
+	if (!infer_provider_parse(batch->class->provider, batch->class->task, result->body->data,
+							  result->body->len, batch->nanswers, &reply, &fault))
+	{
+		infer_batch_landed(batch, INFER_VERDICT_ERROR, elapsed_us);
+		infer_finish_fail(batch, fault.reason, INFER_EXECUTED, status, fault.message);
+		return;
+	}
+	count_tokens(batch, &reply);
+	for (int i = 0; i < batch->nanswers; i++)
+	{
+		InferAnswer *answer = batch->answers[i];
+
+		take_item(answer, &reply.items[i]);
+		answer->usage = make_usage(&reply, batch->nanswers, infer_memo_context(answer->memo));
+		resolve(batch, answer, status, total_us);
+	}
+	infer_reply_free(&reply);
+	infer_batch_landed(batch, INFER_VERDICT_SUCCESS, elapsed_us);
+	infer_batch_free(batch);
+}
+
+/* The end of a running batch's transfer. */
+void
+infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
+{
+	InferFinding finding = infer_proof_classify(&result->wire);
+	InferClientStats *stats = &batch->client->stats;
+
+	stats->bytes_sent += result->bytes_sent;
+	stats->bytes_received += result->bytes_received;
+	stats->latency_sum_us += result->elapsed_us;
+	stats->latency_max_us = Max(stats->latency_max_us, result->elapsed_us);
+	if (stats->latency_min_us == 0 || result->elapsed_us < stats->latency_min_us)
+		stats->latency_min_us = result->elapsed_us;
+	if (finding.verdict == INFER_VERDICT_OVERLOADED)
+		stats->overloads++;
+	if (finding.reason == INFER_REASON_NONE)
+		handle_reply(batch, result);
+	else
+		handle_failure(batch, &finding, result);
+}

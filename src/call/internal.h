@@ -1,0 +1,247 @@
+/*
+ * call/internal.h - the structures behind call.h, for the files of this folder only.
+ *
+ * memo      what one top-level statement knows: its call classes and its answers.  One at a time is
+ *           current; one that still has pins when the next statement begins (a cursor's rows) lives
+ *           on as an orphan until the last pin goes, or the transaction ends.
+ * class     calls that may share a request: user, task, model, parameters, options.
+ * answer    one distinct input of a class: not asked, in an open batch, on its way, or done.
+ * entry     a row's pin on an answer (the handle that callers hold).
+ * batch     answers that travel in one request; has at most one permit and one transfer.
+ * client    whoever asks: a scan or a direct call; owns entries and batches.
+ *
+ * Ownership: class and answer live in the memo's context; entry, batch and client in the client's,
+ * which hangs below TopMemoryContext because the executor's contexts go away before resource owners
+ * do.  Request bodies and transfers are malloc'd and released with their batch.
+ */
+#ifndef INFER_CALL_INTERNAL_H
+#define INFER_CALL_INTERNAL_H
+
+#include "postgres.h"
+#include "lib/ilist.h"
+#include "utils/memutils.h"
+
+#include "call/call.h"
+#include "core/batch.h"
+#include "core/buf.h"
+#include "core/types.h"
+#include "http/transport.h"
+#include "pg/guc.h"
+#include "pg/owner.h"
+#include "provider/provider.h"
+#include "registry/registry.h"
+#include "shmem/admission.h"
+
+typedef struct InferMemo InferMemo;
+typedef struct InferClass InferClass;
+typedef struct InferAnswer InferAnswer;
+typedef struct InferBatch InferBatch;
+
+/* Options of a call, from the options argument over the settings (design §4, §5). */
+typedef struct InferCallOptions
+{
+	InferOnError on_error;
+	int timeout_ms;
+	InferStreamingMode mode;
+	int dispatch_batch_size;
+	int max_attempts;
+	InferRetryPolicy retry;
+	int max_concurrency; /* of this client for this class; 0 = the key's */
+	char *admission_key; /* NULL = the server's */
+	char *path;          /* infer.call: below the server's url; "" */
+} InferCallOptions;
+
+struct InferClass
+{
+	/* key */
+	Oid userid;
+	InferTask task;
+	struct varlena *raw[3]; /* model, parameters, options as given; plain 4-byte headers */
+	/* resolved */
+	InferTarget *target;
+	const InferProvider *provider;
+	InferCallOptions options;
+	InferBatchLimits limits;
+	char *parameters_json; /* UTF-8 */
+	char *remote_model;    /* UTF-8 */
+	char *url;
+	InferKey key;
+	int cap; /* of the key */
+	InferEgress egress;
+	/* book-keeping */
+	InferMemo *memo;
+	MemoryContext context; /* holds all of it */
+	uint32 hash;
+	int refs;        /* answers and clients that point here */
+	dlist_node idle; /* in memo->idle_classes while refs == 0 */
+};
+
+typedef enum InferAnswerState
+{
+	INFER_ANSWER_IDLE,    /* nobody is asking (any more) */
+	INFER_ANSWER_BATCHED, /* in a batch of some client, sent or not */
+	INFER_ANSWER_DONE
+} InferAnswerState;
+
+struct InferAnswer
+{
+	/* key */
+	InferClass *class;
+	char *input; /* UTF-8 */
+	size_t input_len;
+	uint32 hash;
+	/* where it is */
+	InferMemo *memo;
+	InferAnswerState state;
+	InferBatch *batch; /* while BATCHED */
+	int pins;
+	bool counted;   /* its call was counted against the budget */
+	dlist_node lru; /* in memo->lru while pins == 0 and DONE */
+	size_t bytes;   /* all of it, for the budgets */
+	/* the result */
+	InferReason reason; /* NONE = value is set */
+	InferExecution execution;
+	struct varlena *value; /* real[] or UTF-8 text */
+	char *detail;          /* of a failure; NULL if there is none */
+	char *usage;           /* JSON, NULL if none */
+	int http_status;
+	int attempts;
+	int64 elapsed_us;
+};
+
+struct InferEntry
+{
+	dlist_node node; /* in client->entries */
+	InferClient *client;
+	InferAnswer *answer;
+};
+
+struct InferBatch
+{
+	dlist_node node; /* in one of the client's lists, by state */
+	InferClient *client;
+	InferClass *class;
+	InferAnswer **answers;
+	int nanswers;
+	int size; /* of answers[] */
+	size_t bytes;
+	/* sending */
+	bool in_ready; /* counted as wanting a permit */
+	bool permit;
+	InferTransfer *transfer;
+	InferBuf body;
+	int64 not_before_us; /* retry: earliest next attempt */
+	int attempts;
+	InferExecution floor; /* worst proof of earlier attempts */
+	int64 first_sent_us;
+};
+
+struct InferClient
+{
+	InferOwned owned;
+	dlist_node node; /* in the process's list of clients */
+	MemoryContext context;
+	MemoryContext entry_context; /* slab */
+	InferClass *last_class;      /* held */
+	dlist_head entries;
+	dlist_head open;     /* batches that take more */
+	dlist_head ready;    /* waiting for a permit */
+	dlist_head sleeping; /* waiting for a retry's time */
+	dlist_head running;  /* with permit and transfer */
+	int nrunning;
+	bool has_foreign; /* some entry waits for an answer that another client asks */
+	bool ask_again;   /* some entry may wait for an answer that nobody asks any more */
+	int64 evictions_before;
+	InferClientStats stats;
+};
+
+/* memo.c */
+extern InferMemo *
+infer_memo_current(void);
+extern InferAnswer *
+infer_memo_answer(InferClass *class, const char *input, size_t len, bool *found);
+extern InferClass *
+infer_memo_class_find(InferMemo *memo, Oid userid, InferTask task, struct varlena *const raw[3],
+					  uint32 *hash);
+extern InferClass *
+infer_memo_class_new(InferMemo *memo, Oid userid, InferTask task, struct varlena *const raw[3],
+					 uint32 hash);
+extern void
+infer_memo_class_hold(InferClass *class);
+extern void
+infer_memo_class_release(InferClass *class);
+extern void
+infer_memo_class_discard(InferClass *class);
+extern void
+infer_memo_pin(InferAnswer *answer);
+extern void
+infer_memo_unpin(InferAnswer *answer);
+extern void
+infer_memo_done(InferAnswer *answer, size_t bytes);
+extern MemoryContext
+infer_memo_context(InferMemo *memo);
+extern int64
+infer_memo_evictions(void);
+/* Counts a call (once an answer) or tokens against the statement's budgets. */
+extern bool
+infer_memo_charge_call(InferAnswer *answer);
+extern void
+infer_memo_charge_tokens(InferMemo *memo, int64 tokens);
+extern bool
+infer_memo_tokens_left(InferMemo *memo, int64 *used);
+extern void
+infer_memo_init(void);
+
+/* class.c */
+extern InferClass *
+infer_class_get(InferClient *client, const InferFunction *function, const Datum *args);
+
+/* options.c */
+extern void
+infer_options_parse(InferTask task, Datum options, const InferServer *server,
+					InferCallOptions *result);
+
+/* client.c */
+extern void
+infer_client_close_all(bool complain);
+
+/* pump.c */
+extern InferTransport *
+infer_pump_transport(void);
+extern void
+infer_pump_ask(InferClient *client, InferAnswer *answer);
+extern void
+infer_pump_collect(void);
+extern void
+infer_pump_send(InferClient *client);
+extern void
+infer_pump_flush(InferClient *client, bool starved, bool input_ended);
+extern void
+infer_pump_drop(InferClient *client);
+extern void
+infer_batch_ready(InferBatch *batch);
+extern void
+infer_batch_free(InferBatch *batch);
+extern void
+infer_batch_split(InferBatch *batch, InferBatch *into, int from);
+extern void
+infer_batch_landed(InferBatch *batch, InferVerdict verdict, int64 latency_us);
+extern void
+infer_batch_sleep(InferBatch *batch, int64 delay_ms);
+extern dlist_head *
+infer_pump_clients(void);
+extern InferBatch *
+infer_batch_new(InferClient *client, InferClass *class);
+extern int64
+infer_pump_next_retry_us(void);
+extern int64
+infer_now_us(void);
+
+/* finish.c */
+extern void
+infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);
+extern void
+infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution execution, int http_status,
+				  const char *detail);
+
+#endif

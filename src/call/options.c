@@ -1,0 +1,155 @@
+/*
+ * call/options.c - the options argument of a call: how to call, over the settings (design §4).
+ *
+ * Everything wrong with it is a configuration error that names what is known.
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/jsonb.h"
+
+#include "call/internal.h"
+#include "pg/report.h"
+
+#define KNOWN_OPTIONS                                                                              \
+	"admission_key, dispatch_batch_size, max_attempts, max_concurrency, on_error, path, retry, "   \
+	"streaming_mode, timeout"
+
+typedef struct Word
+{
+	const char *word;
+	int value;
+} Word;
+
+static const Word on_error_words[] = {
+	{"fail", INFER_ON_ERROR_FAIL}, {"null", INFER_ON_ERROR_NULL}, {NULL, 0}};
+static const Word mode_words[] = {{"automatic", INFER_MODE_AUTOMATIC},
+								  {"per_row", INFER_MODE_PER_ROW},
+								  {"batch", INFER_MODE_BATCH},
+								  {NULL, 0}};
+static const Word retry_words[] = {{"never", INFER_RETRY_NEVER},
+								   {"not_admitted", INFER_RETRY_NOT_ADMITTED},
+								   {"ambiguous", INFER_RETRY_AMBIGUOUS},
+								   {NULL, 0}};
+
+static void
+bad_value(const char *name, const char *wanted)
+{
+	ereport(ERROR, (errcode(infer_errcode_config()),
+					errmsg("invalid value for option \"%s\"", name), errhint("Give %s.", wanted)));
+}
+
+/* A string or number of the options as text; palloc'd. */
+static char *
+value_text(const char *name, const JsonbValue *value)
+{
+	if (value->type == jbvString)
+		return pnstrdup(value->val.string.val, value->val.string.len);
+	if (value->type == jbvNumeric)
+		return DatumGetCString(
+			DirectFunctionCall1(numeric_out, NumericGetDatum(value->val.numeric)));
+	bad_value(name, "a string or a number");
+	return NULL;
+}
+
+static int
+value_word(const char *name, const char *text, const Word *words, const char *wanted)
+{
+	for (; words->word != NULL; words++)
+		if (strcmp(words->word, text) == 0)
+			return words->value;
+	bad_value(name, wanted);
+	return 0;
+}
+
+static int
+value_int(const char *name, const char *text, int flags, int min, const char *wanted)
+{
+	int result;
+
+	if (!parse_int(text, &result, flags, NULL) || result < min)
+		bad_value(name, wanted);
+	return result;
+}
+
+/* A path is appended to the server's url: it can name no other host, and go nowhere up. */
+static char *
+value_path(const char *text)
+{
+	if (text[0] != '/' || text[1] == '/' || strstr(text, "..") != NULL || strchr(text, '#') != NULL)
+		bad_value("path", "a path that begins with one slash and has no \"..\" and no fragment, "
+						  "such as \"/rerank\"");
+	for (const char *p = text; *p; p++)
+		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 127 || *p == '\\')
+			bad_value("path", "a path of printable ASCII characters");
+	return pstrdup(text);
+}
+
+static void
+set_option(InferTask task, const char *name, const JsonbValue *value, InferCallOptions *o)
+{
+	const char *text = value_text(name, value);
+
+	if (strcmp(name, "on_error") == 0)
+		o->on_error = value_word(name, text, on_error_words, "\"fail\" or \"null\"");
+	else if (strcmp(name, "timeout") == 0)
+		o->timeout_ms = value_int(name, text, GUC_UNIT_MS, 1,
+								  "a time such as \"30s\", or milliseconds as a number");
+	else if (strcmp(name, "streaming_mode") == 0)
+		o->mode = value_word(name, text, mode_words, "\"automatic\", \"per_row\" or \"batch\"");
+	else if (strcmp(name, "retry") == 0)
+		o->retry =
+			value_word(name, text, retry_words, "\"never\", \"not_admitted\" or \"ambiguous\"");
+	else if (strcmp(name, "dispatch_batch_size") == 0)
+		o->dispatch_batch_size = value_int(name, text, 0, -1,
+										   "-1 (automatic), 0 (at the end of input) or a number of "
+										   "inputs");
+	else if (strcmp(name, "max_attempts") == 0)
+		o->max_attempts = value_int(name, text, 0, 1, "a number of at least 1");
+	else if (strcmp(name, "max_concurrency") == 0)
+		o->max_concurrency = value_int(name, text, 0, 1, "a number of at least 1");
+	else if (strcmp(name, "admission_key") == 0)
+		o->admission_key = pstrdup(text);
+	else if (strcmp(name, "path") == 0 && task == INFER_TASK_CALL)
+		o->path = value_path(text);
+	else
+		ereport(ERROR, (errcode(infer_errcode_config()), errmsg("unknown option \"%s\"", name),
+						errhint("The options of a call are %s%s.", KNOWN_OPTIONS,
+								task == INFER_TASK_CALL ? "" : " (path only for infer.call)")));
+}
+
+/* Strings are in the current context. options is a detoasted or toasted jsonb datum. */
+void
+infer_options_parse(InferTask task, Datum options, const InferServer *server,
+					InferCallOptions *result)
+{
+	Jsonb *jb = DatumGetJsonbP(options);
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue value;
+	char *name = NULL;
+
+	*result = (InferCallOptions){
+		.on_error = infer_guc_on_error,
+		.timeout_ms =
+			server->request_timeout_ms > 0 ? server->request_timeout_ms : infer_guc_request_timeout,
+		.mode = infer_guc_streaming_mode,
+		.dispatch_batch_size = infer_guc_dispatch_batch_size,
+		.max_attempts = infer_guc_max_attempts,
+		.retry = infer_guc_retry,
+		.path = pstrdup(""),
+	};
+	if (!JB_ROOT_IS_OBJECT(jb))
+		ereport(ERROR, (errcode(infer_errcode_config()),
+						errmsg("the options of a call must be a JSON object"),
+						errhint("For example '{\"timeout\": \"30s\"}'.")));
+	it = JsonbIteratorInit(&jb->root);
+	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+			name = pnstrdup(value.val.string.val, value.val.string.len);
+		else if (token == WJB_VALUE)
+			set_option(task, name, &value, result);
+	}
+}

@@ -1,0 +1,499 @@
+/*
+ * call/pump.c - rows ↔ batches ↔ permits ↔ transfers.
+ *
+ * A batch moves through its client's lists:
+ *
+ *     open ──leaves──▶ ready ──permit, transfer──▶ running ──answer──▶ (freed)
+ *                        ▲                            │
+ *                        └───── time ─── sleeping ◀───┘ may be repeated
+ *
+ * open      takes further answers of its class (core/batch decides when it leaves)
+ * ready     wants a permit of its admission key; the process is in the key's line then
+ * running   holds one permit and one transfer
+ * sleeping  waits for its next attempt; holds neither
+ *
+ * There is one transport per process, so whoever looks takes everybody's finished transfers: a scan
+ * nested in another one must not wait for an answer that the outer one has not fetched.
+ *
+ * Invariants: batch->permit iff the batch is in running, or being moved there; a permit is given
+ * back in exactly one place (release_permit); a transfer likewise (release_transfer); both happen
+ * on every path, for batches hang on clients and clients on resource owners.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+
+#include "call/internal.h"
+#include "pg/report.h"
+
+#define MAX_IDLE_CONNECTIONS 256
+
+/* Per admission key of this process: how many batches want a permit, and are we in its line? */
+typedef struct KeyDemand
+{
+	int ready;
+	bool in_line;
+} KeyDemand;
+
+static InferTransport *transport;
+static KeyDemand *demands; /* by InferKey */
+static int in_lines;       /* keys in whose line we are */
+static int total_ready;    /* batches that want a permit, of all keys */
+static dlist_head clients = DLIST_STATIC_INIT(clients);
+
+int64
+infer_now_us(void)
+{
+	instr_time now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
+}
+
+dlist_head *
+infer_pump_clients(void)
+{
+	return &clients;
+}
+
+/* The process's transport, made at first use. */
+InferTransport *
+infer_pump_transport(void)
+{
+	if (transport == NULL)
+	{
+		demands = MemoryContextAllocZero(TopMemoryContext,
+										 sizeof(KeyDemand) * infer_guc_max_admission_keys);
+		transport = infer_transport_create(MAX_IDLE_CONNECTIONS);
+		if (transport == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("could not set up HTTP connections"),
+					 errdetail("There is no memory or no file descriptor left.")));
+	}
+	return transport;
+}
+
+static void
+want_permit(InferBatch *batch, bool wanted)
+{
+	KeyDemand *demand = &demands[batch->class->key];
+
+	if (batch->in_ready == wanted)
+		return;
+	batch->in_ready = wanted;
+	demand->ready += wanted ? 1 : -1;
+	total_ready += wanted ? 1 : -1;
+	if (demand->ready == 0 && demand->in_line)
+	{
+		infer_admission_wait_end(batch->class->key);
+		demand->in_line = false;
+		in_lines--;
+	}
+}
+
+static void
+release_permit(InferBatch *batch, InferVerdict verdict, int64 latency_us)
+{
+	if (!batch->permit)
+		return;
+	batch->permit = false;
+	infer_admission_release(batch->class->key, 1, verdict, latency_us);
+}
+
+static void
+release_transfer(InferBatch *batch)
+{
+	if (batch->transfer == NULL)
+		return;
+	infer_transfer_release(transport, batch->transfer);
+	batch->transfer = NULL;
+	batch->client->nrunning--;
+}
+
+/* An empty batch that is in no list yet. */
+InferBatch *
+infer_batch_new(InferClient *client, InferClass *class)
+{
+	InferBatch *batch = MemoryContextAllocZero(client->context, sizeof(InferBatch));
+	int most = Max(1, class->limits.max_items);
+
+	batch->client = client;
+	batch->class = class;
+	batch->size = Min(most, 16);
+	batch->answers = MemoryContextAlloc(client->context, sizeof(InferAnswer *) * batch->size);
+	infer_buf_init(&batch->body, MaxAllocSize);
+	return batch;
+}
+
+/* Adds an answer to a batch and pins it there. */
+static void
+batch_add(InferBatch *batch, InferAnswer *answer)
+{
+	if (batch->nanswers == batch->size)
+	{
+		batch->size *= 2;
+		batch->answers = repalloc(batch->answers, sizeof(InferAnswer *) * batch->size);
+	}
+	batch->answers[batch->nanswers++] = answer;
+	batch->bytes += answer->input_len;
+	answer->state = INFER_ANSWER_BATCHED;
+	answer->batch = batch;
+	infer_memo_pin(answer);
+}
+
+/* Takes the answers from..end out of a batch into another of the same class (to split it). */
+void
+infer_batch_split(InferBatch *batch, InferBatch *into, int from)
+{
+	for (int i = from; i < batch->nanswers; i++)
+	{
+		InferAnswer *answer = batch->answers[i];
+
+		batch_add(into, answer);
+		infer_memo_unpin(answer);
+		batch->bytes -= answer->input_len;
+	}
+	batch->nanswers = from;
+}
+
+/* Frees a batch: what it holds goes back, answers without a result are nobody's again. */
+void
+infer_batch_free(InferBatch *batch)
+{
+	want_permit(batch, false);
+	release_transfer(batch);
+	release_permit(batch, INFER_VERDICT_IGNORE, 0);
+	for (int i = 0; i < batch->nanswers; i++)
+	{
+		InferAnswer *answer = batch->answers[i];
+
+		if (answer->state == INFER_ANSWER_BATCHED)
+		{
+			answer->state = INFER_ANSWER_IDLE;
+			answer->batch = NULL;
+		}
+		infer_memo_unpin(answer);
+	}
+	infer_buf_free(&batch->body);
+	pfree(batch->answers);
+	pfree(batch);
+}
+
+/* The batch takes nothing more and wants a permit. It is in no list. */
+void
+infer_batch_ready(InferBatch *batch)
+{
+	dlist_push_tail(&batch->client->ready, &batch->node);
+	want_permit(batch, true);
+}
+
+/* Puts an answer that nobody asks into the client's open batch of its class. */
+void
+infer_pump_ask(InferClient *client, InferAnswer *answer)
+{
+	InferClass *class = answer->class;
+	InferBatch *batch = NULL;
+	dlist_iter iter;
+
+	(void) infer_pump_transport();
+	dlist_foreach(iter, &client->open)
+	{
+		batch = dlist_container(InferBatch, node, iter.cur);
+		if (batch->class == class)
+			break;
+		batch = NULL;
+	}
+	if (batch != NULL &&
+		!infer_batch_accepts(class->limits, batch->nanswers, batch->bytes, answer->input_len))
+	{
+		dlist_delete(&batch->node);
+		infer_batch_ready(batch);
+		batch = NULL;
+	}
+	if (batch == NULL)
+	{
+		batch = infer_batch_new(client, class);
+		dlist_push_tail(&client->open, &batch->node);
+	}
+	batch_add(batch, answer);
+	client->stats.asked++;
+}
+
+/* Moves the open batches that must leave to the ready list. */
+void
+infer_pump_flush(InferClient *client, bool starved, bool input_ended)
+{
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &client->open)
+	{
+		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
+		const InferCallOptions *options = &batch->class->options;
+
+		if (infer_batch_leaves(options->mode, options->dispatch_batch_size, batch->class->limits,
+							   batch->nanswers, batch->bytes, input_ended, starved))
+		{
+			dlist_delete(&batch->node);
+			infer_batch_ready(batch);
+		}
+	}
+}
+
+/* Is there anything that forbids sending it at all? Then the batch fails, and false is returned. */
+static bool
+within_budgets(InferBatch *batch)
+{
+	char detail[128];
+	int64 used;
+
+	if (!infer_memo_tokens_left(batch->class->memo, &used))
+	{
+		snprintf(detail, sizeof(detail),
+				 "pg_inference.statement_token_budget is %d, used are " INT64_FORMAT,
+				 infer_guc_statement_token_budget, used);
+		infer_finish_fail(batch, INFER_REASON_BUDGET, INFER_NOT_ADMITTED, 0, detail);
+		return false;
+	}
+	for (int i = 0; i < batch->nanswers; i++)
+	{
+		if (infer_memo_charge_call(batch->answers[i]))
+			continue;
+		snprintf(detail, sizeof(detail),
+				 "pg_inference.statement_call_budget is %d, and as many calls were made",
+				 infer_guc_statement_call_budget);
+		infer_finish_fail(batch, INFER_REASON_BUDGET, INFER_NOT_ADMITTED, 0, detail);
+		return false;
+	}
+	return true;
+}
+
+static bool
+build_body(InferBatch *batch)
+{
+	InferRequestShape shape = {
+		.task = batch->class->task,
+		.remote_model = batch->class->remote_model,
+		.parameters_json = batch->class->parameters_json,
+		.ask_base64 = true,
+	};
+	InferInput *inputs;
+	InferFault fault = {INFER_REASON_NONE};
+	bool built;
+
+	if (batch->body.len > 0)
+		return true; /* a repeated attempt */
+	inputs = palloc(sizeof(InferInput) * batch->nanswers);
+	for (int i = 0; i < batch->nanswers; i++)
+		inputs[i] = (InferInput){batch->answers[i]->input, batch->answers[i]->input_len};
+	built = infer_provider_build(batch->class->provider, &shape, inputs, batch->nanswers,
+								 &batch->body, &fault);
+	pfree(inputs);
+	if (!built)
+		infer_finish_fail(batch, fault.reason, INFER_NOT_ADMITTED, 0, fault.message);
+	return built;
+}
+
+/*
+ * Sends a batch that has its permit and is in no list.  On any failure the batch is finished, which
+ * gives the permit back.
+ */
+static void
+send_batch(InferBatch *batch)
+{
+	InferClass *class = batch->class;
+	InferServer *server = class->target->server;
+	InferHttpRequest request = {
+		.url = class->url,
+		.body = batch->body.data,
+		.body_len = batch->body.len,
+		.connect_timeout_ms = infer_guc_connect_timeout,
+		.timeout_ms = class->options.timeout_ms,
+		.max_response_size = (size_t) infer_guc_max_response_size * 1024,
+		.max_idle_s = server->keep_alive_s,
+		.check_address = infer_egress_address,
+		.check_arg = &class->egress,
+		.user = batch,
+	};
+	InferClient *client = batch->client;
+	char *header = NULL;
+	char *detail = NULL;
+	InferReason reason = infer_registry_secret(server, class->userid, &header, &detail);
+
+	if (reason != INFER_REASON_NONE)
+	{
+		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
+		return;
+	}
+	request.secret_header = header;
+	batch->transfer = infer_transport_submit(transport, &request);
+	if (header != NULL)
+	{
+		explicit_bzero(header, strlen(header));
+		pfree(header);
+	}
+	if (batch->transfer == NULL)
+	{
+		infer_finish_fail(batch, INFER_REASON_INTERNAL, INFER_NOT_ADMITTED, 0, "out of memory");
+		return;
+	}
+	batch->attempts++;
+	if (batch->first_sent_us == 0)
+		batch->first_sent_us = infer_now_us();
+	client->nrunning++;
+	client->stats.requests++;
+	client->stats.peak_in_flight = Max(client->stats.peak_in_flight, client->nrunning);
+	dlist_push_tail(&client->running, &batch->node);
+}
+
+/* Gets a permit for the batch, or a place in the key's line. */
+static bool
+take_permit(InferBatch *batch)
+{
+	InferKey key = batch->class->key;
+	KeyDemand *demand = &demands[key];
+
+	if (infer_admission_try_acquire(key, 1) == 1)
+	{
+		batch->permit = true;
+		return true;
+	}
+	if (!demand->in_line)
+	{
+		/* register first, then look again: a permit that came back in between wakes nobody */
+		demand->in_line = true;
+		in_lines++;
+		infer_admission_wait_begin(key);
+		if (infer_admission_try_acquire(key, 1) == 1)
+		{
+			batch->permit = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Moves sleeping batches whose time has come to the ready list. */
+static void
+wake_sleepers(InferClient *client)
+{
+	dlist_mutable_iter iter;
+	int64 now;
+
+	if (dlist_is_empty(&client->sleeping))
+		return;
+	now = infer_now_us();
+	dlist_foreach_modify(iter, &client->sleeping)
+	{
+		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
+
+		if (batch->not_before_us <= now)
+		{
+			dlist_delete(&batch->node);
+			infer_batch_ready(batch);
+		}
+	}
+}
+
+/* Sends ready batches, in order, as long as permits are to be had. */
+void
+infer_pump_send(InferClient *client)
+{
+	dlist_mutable_iter iter;
+	InferKey refused = -1;
+	bool sent = false;
+
+	wake_sleepers(client);
+	dlist_foreach_modify(iter, &client->ready)
+	{
+		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
+
+		if (batch->class->key == refused || client->nrunning >= batch->class->cap)
+			continue;
+		if (!take_permit(batch))
+		{
+			refused = batch->class->key;
+			if (demands[refused].ready == total_ready)
+				break; /* nothing else is there to be sent */
+			continue;
+		}
+		dlist_delete(&batch->node);
+		want_permit(batch, false);
+		sent = true;
+		if (within_budgets(batch) && build_body(batch))
+			send_batch(batch);
+	}
+	if (sent)
+		infer_transport_step(transport);
+}
+
+/* Takes all finished transfers, whoever asked. */
+void
+infer_pump_collect(void)
+{
+	InferTransfer *transfer;
+
+	if (transport == NULL || infer_transport_running(transport) == 0)
+		return;
+	infer_transport_step(transport);
+	while ((transfer = infer_transport_next_done(transport)) != NULL)
+	{
+		InferBatch *batch = infer_transfer_user(transfer);
+
+		CHECK_FOR_INTERRUPTS();
+		infer_finish_transfer(batch, infer_transfer_result(transfer));
+	}
+}
+
+/*
+ * After an attempt: the controllers hear of it, then the permit and the connection are free.  The
+ * batch is in no list afterwards; the body of the answer is gone.
+ */
+void
+infer_batch_landed(InferBatch *batch, InferVerdict verdict, int64 latency_us)
+{
+	if (batch->transfer != NULL)
+		dlist_delete(&batch->node);
+	release_permit(batch, verdict, latency_us);
+	release_transfer(batch);
+}
+
+/* Repeats the batch later. It is in no list. */
+void
+infer_batch_sleep(InferBatch *batch, int64 delay_ms)
+{
+	batch->not_before_us = infer_now_us() + delay_ms * 1000;
+	dlist_push_tail(&batch->client->sleeping, &batch->node);
+}
+
+/* Drops all of a client's batches: transfers are cancelled, permits come back. */
+void
+infer_pump_drop(InferClient *client)
+{
+	dlist_head *lists[] = {&client->open, &client->ready, &client->sleeping, &client->running};
+	dlist_iter iter;
+
+	for (int i = 0; i < lengthof(lists); i++)
+		while (!dlist_is_empty(lists[i]))
+			infer_batch_free(dlist_container(InferBatch, node, dlist_pop_head_node(lists[i])));
+	/* somebody may still want what this client was asking for */
+	dlist_foreach(iter, &clients) dlist_container(InferClient, node, iter.cur)->ask_again = true;
+}
+
+/* When the earliest sleeping batch of any client wants to go on; PG_INT64_MAX = never. */
+int64
+infer_pump_next_retry_us(void)
+{
+	int64 next = PG_INT64_MAX;
+	dlist_iter iter;
+	dlist_iter inner;
+
+	dlist_foreach(iter, &clients)
+	{
+		InferClient *client = dlist_container(InferClient, node, iter.cur);
+
+		dlist_foreach(inner, &client->sleeping) next =
+			Min(next, dlist_container(InferBatch, node, inner.cur)->not_before_us);
+	}
+	return next;
+}

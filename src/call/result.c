@@ -1,0 +1,141 @@
+/*
+ * call/result.c - from an answer to the Datum, or to the error, that SQL sees.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+
+#include "call/internal.h"
+#include "pg/report.h"
+
+/* Columns of infer.embed_outcome and its sisters. */
+enum
+{
+	OUTCOME_VALUE,
+	OUTCOME_ERROR,
+	OUTCOME_REASON,
+	OUTCOME_EXECUTION,
+	OUTCOME_HTTP_STATUS,
+	OUTCOME_ATTEMPTS,
+	OUTCOME_SERVER,
+	OUTCOME_USAGE,
+	OUTCOME_ELAPSED,
+	OUTCOME_COLUMNS
+};
+
+static void
+describe_failure(const InferAnswer *answer, InferFailure *failure)
+{
+	*failure = (InferFailure){
+		.reason = answer->reason,
+		.execution = answer->execution,
+		.http_status = answer->http_status,
+		.attempts = answer->attempts,
+		.server = answer->class->target->server->name,
+		.model = answer->class->target->model,
+		.detail = answer->detail,
+	};
+}
+
+/* The value of a good answer. Text is converted here, so that what cannot be is its row's error. */
+static Datum
+value_datum(const InferAnswer *answer, InferValueKind kind)
+{
+	struct varlena *value = answer->value;
+	char *utf8;
+	char *converted;
+
+	if (kind == INFER_VALUE_FLOATS)
+		return PointerGetDatum(value);
+	if (kind == INFER_VALUE_TEXT && GetDatabaseEncoding() == PG_UTF8)
+		return PointerGetDatum(value);
+	utf8 = pnstrdup(VARDATA(value), VARSIZE(value) - VARHDRSZ);
+	converted = pg_any_to_server(utf8, strlen(utf8), PG_UTF8);
+	if (kind == INFER_VALUE_TEXT)
+		return PointerGetDatum(cstring_to_text(converted));
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(converted));
+}
+
+static Datum
+interval_of_us(int64 us)
+{
+	Interval *interval = palloc0(sizeof(Interval));
+
+	interval->time = us;
+	return IntervalPGetDatum(interval);
+}
+
+static Datum
+outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid result_type)
+{
+	TupleDesc desc = lookup_rowtype_tupdesc(result_type, -1);
+	Datum values[OUTCOME_COLUMNS] = {0};
+	bool nulls[OUTCOME_COLUMNS];
+	HeapTuple tuple;
+
+	memset(nulls, false, sizeof(nulls));
+	if (answer->reason == INFER_REASON_NONE)
+	{
+		values[OUTCOME_VALUE] = value_datum(answer, function->value);
+		nulls[OUTCOME_ERROR] = nulls[OUTCOME_REASON] = true;
+	}
+	else
+	{
+		InferFailure failure;
+		char *message;
+
+		describe_failure(answer, &failure);
+		message = infer_report_message(&failure);
+		if (answer->detail != NULL)
+			message = psprintf("%s: %s", message, answer->detail);
+		nulls[OUTCOME_VALUE] = true;
+		values[OUTCOME_ERROR] = CStringGetTextDatum(message);
+		values[OUTCOME_REASON] = CStringGetTextDatum(infer_reason_name(answer->reason));
+	}
+	values[OUTCOME_EXECUTION] = CStringGetTextDatum(infer_execution_name(answer->execution));
+	values[OUTCOME_HTTP_STATUS] = Int32GetDatum(answer->http_status);
+	nulls[OUTCOME_HTTP_STATUS] = answer->http_status == 0;
+	values[OUTCOME_ATTEMPTS] = Int32GetDatum(answer->attempts);
+	values[OUTCOME_SERVER] = CStringGetTextDatum(answer->class->target->server->name);
+	if (answer->usage != NULL)
+		values[OUTCOME_USAGE] = DirectFunctionCall1(jsonb_in, CStringGetDatum(answer->usage));
+	else
+		nulls[OUTCOME_USAGE] = true;
+	values[OUTCOME_ELAPSED] = interval_of_us(answer->elapsed_us);
+	if (desc->natts != OUTCOME_COLUMNS)
+		elog(ERROR, "type %u is not an outcome of pg_inference", result_type);
+	tuple = heap_form_tuple(desc, values, nulls);
+	ReleaseTupleDesc(desc);
+	return HeapTupleGetDatum(tuple);
+}
+
+Datum
+infer_call_result(InferEntry *entry, const InferFunction *function, Oid result_type, bool *isnull)
+{
+	const InferAnswer *answer = entry->answer;
+	InferFailure failure;
+
+	Assert(answer->state == INFER_ANSWER_DONE);
+	*isnull = false;
+	/* answers that cannot be matched to rows fail the query, whatever the policy */
+	if (answer->reason != INFER_REASON_MISALIGNED)
+	{
+		if (function->outcome)
+			return outcome_datum(answer, function, result_type);
+		if (answer->reason == INFER_REASON_NONE)
+			return value_datum(answer, function->value);
+		if (answer->class->options.on_error == INFER_ON_ERROR_NULL)
+		{
+			*isnull = true;
+			return (Datum) 0;
+		}
+	}
+	describe_failure(answer, &failure);
+	infer_report_failure(&failure);
+}

@@ -1,0 +1,216 @@
+/*
+ * pg/guc.c - the settings pg_inference.*, sorted by name.
+ *
+ * Check hooks look at the value only: they run without a transaction.  Nothing here is a secret,
+ * for settings are shown to everybody and written to logs.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "core/types.h"
+#include "pg/guc.h"
+
+bool infer_guc_enable = true;
+int infer_guc_streaming_mode = INFER_MODE_AUTOMATIC;
+int infer_guc_dispatch_batch_size = -1;
+int infer_guc_request_timeout = 60000;
+int infer_guc_connect_timeout = 5000;
+bool infer_guc_plan_time_calls = true;
+bool infer_guc_allow_inline_keys = false;
+int infer_guc_statement_call_budget = 0;
+int infer_guc_statement_token_budget = 0;
+int infer_guc_on_error = INFER_ON_ERROR_FAIL;
+int infer_guc_max_attempts = 4;
+int infer_guc_retry = INFER_RETRY_NOT_ADMITTED;
+int infer_guc_buffer_memory = 32 * 1024;
+int infer_guc_max_response_size = 64 * 1024;
+int infer_guc_memo_memory = 16 * 1024;
+int infer_guc_limiter_max_limit = 0;
+int infer_guc_max_admission_keys = 256;
+char *infer_guc_allowed_hosts = NULL;
+
+bool infer_preloaded = false;
+
+/* The answer of a server must fit into one value: below PostgreSQL's limit of 1 GB. */
+#define MAX_RESPONSE_KB ((1024 * 1024) - 1)
+
+static const struct config_enum_entry streaming_modes[] = {
+	{"automatic", INFER_MODE_AUTOMATIC, false},
+	{"per_row", INFER_MODE_PER_ROW, false},
+	{"batch", INFER_MODE_BATCH, false},
+	{NULL, 0, false},
+};
+
+static const struct config_enum_entry retry_policies[] = {
+	{"never", INFER_RETRY_NEVER, false},
+	{"not_admitted", INFER_RETRY_NOT_ADMITTED, false},
+	{"ambiguous", INFER_RETRY_AMBIGUOUS, false},
+	{NULL, 0, false},
+};
+
+static const struct config_enum_entry on_error_choices[] = {
+	{"fail", INFER_ON_ERROR_FAIL, false},
+	{"null", INFER_ON_ERROR_NULL, false},
+	{NULL, 0, false},
+};
+
+static const struct config_enum_entry plan_time_choices[] = {
+	{"allow", true, false},
+	{"error", false, false},
+	{NULL, 0, false},
+};
+
+/* What the enum's own variable holds; assign_plan_time_calls() copies it. */
+static int plan_time_calls = true;
+
+static void
+assign_plan_time_calls(int newval, void *extra)
+{
+	infer_guc_plan_time_calls = (newval != 0);
+}
+
+/* Catches the usual mistake, an URL where a host is meant, before it silently matches nothing. */
+static bool
+check_allowed_hosts(char **newval, void **extra, GucSource source)
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+								  ".-_*?:[], \t";
+	size_t good = strspn(*newval, allowed);
+
+	if ((*newval)[good] == '\0')
+		return true;
+	GUC_check_errdetail("A list of host names or addresses cannot contain \"%s\".",
+						*newval + good);
+	GUC_check_errhint("Separate patterns by commas, for example 'localhost, *.example.com', "
+					  "without scheme or path.");
+	return false;
+}
+
+/* Settings of the postmaster exist only where the library is preloaded. */
+static void
+define_postmaster_settings(void)
+{
+	DefineCustomIntVariable("pg_inference.max_admission_keys",
+							"Number of admission keys that shared memory has room for.",
+							"Each server address needs one; calls under further keys fail.",
+							&infer_guc_max_admission_keys, 256, 1, 65536, PGC_POSTMASTER, 0, NULL,
+							NULL, NULL);
+}
+
+/* Settings of a call: where it may go, how long it may take, how often it is tried. */
+static void
+define_call_settings(void)
+{
+	DefineCustomBoolVariable("pg_inference.allow_inline_keys",
+							 "Allows API keys as option text of user mappings.",
+							 "Such keys show up in dumps; prefer api_key_file or api_key_env.",
+							 &infer_guc_allow_inline_keys, false, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("pg_inference.allowed_hosts",
+							   "Hosts that may be called: comma-separated names or patterns.",
+							   "Empty allows loopback and the hosts that servers name, but no "
+							   "link-local or metadata address.",
+							   &infer_guc_allowed_hosts, "", PGC_SUSET, 0, check_allowed_hosts,
+							   NULL, NULL);
+	DefineCustomIntVariable("pg_inference.connect_timeout",
+							"Time for name resolution, connection and TLS handshake.", NULL,
+							&infer_guc_connect_timeout, 5000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.limiter_max_limit",
+							"Most requests in flight per admission key, over all sessions.",
+							"0 sets no limit of its own; a server's max_concurrency comes first.",
+							&infer_guc_limiter_max_limit, 0, 0, 1000000, PGC_SUSET, 0, NULL, NULL,
+							NULL);
+	DefineCustomIntVariable("pg_inference.max_attempts",
+							"Most attempts of one call, the first included.", NULL,
+							&infer_guc_max_attempts, 4, 1, 100, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.max_response_size",
+							"Largest answer that is accepted from a server.", NULL,
+							&infer_guc_max_response_size, 64 * 1024, 1, MAX_RESPONSE_KB,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_inference.on_error", "What a failed call does to its statement.",
+							 "fail raises the error, null makes the result NULL.",
+							 &infer_guc_on_error, INFER_ON_ERROR_FAIL, on_error_choices,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.request_timeout",
+							"Time for one attempt, from connecting to the last byte.", NULL,
+							&infer_guc_request_timeout, 60000, 1, INT_MAX, PGC_USERSET,
+							GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_inference.retry", "Which failed attempts may be repeated.",
+							 "not_admitted repeats only what provably did not run, ambiguous also "
+							 "what may have run.",
+							 &infer_guc_retry, INFER_RETRY_NOT_ADMITTED, retry_policies,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+/* Settings of a statement: batching, memory, budgets. */
+static void
+define_statement_settings(void)
+{
+	DefineCustomIntVariable("pg_inference.buffer_memory",
+							"Memory for rows read ahead and their answers, per scan.", NULL,
+							&infer_guc_buffer_memory, 32 * 1024, 64, MAX_KILOBYTES, PGC_USERSET,
+							GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.dispatch_batch_size",
+							"Most inputs per request.",
+							"-1 takes the server's limit, 0 sends only full batches and the rest "
+							"at the end of input.",
+							&infer_guc_dispatch_batch_size, -1, -1, 100000, PGC_USERSET, 0, NULL,
+							NULL, NULL);
+	DefineCustomBoolVariable("pg_inference.enable",
+							 "Plans InferScan nodes, which batch and overlap calls.",
+							 "Off evaluates calls one after the other, with the same results.",
+							 &infer_guc_enable, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.memo_memory",
+							"Memory for the answers that a statement remembers.", NULL,
+							&infer_guc_memo_memory, 16 * 1024, 64, MAX_KILOBYTES, PGC_USERSET,
+							GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_inference.plan_time_calls",
+							 "Whether the planner may evaluate functions that call a model.",
+							 "It does so for stable functions with constant arguments; error "
+							 "raises an error instead.",
+							 &plan_time_calls, true, plan_time_choices, PGC_USERSET, 0, NULL,
+							 assign_plan_time_calls, NULL);
+	DefineCustomIntVariable("pg_inference.statement_call_budget",
+							"Most calls that one statement may send; 0 sets no limit.",
+							"Repeated attempts of a call are not counted.",
+							&infer_guc_statement_call_budget, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
+							NULL, NULL);
+	DefineCustomIntVariable("pg_inference.statement_token_budget",
+							"Most tokens that one statement may use; 0 sets no limit.",
+							"Counted from what answers report, so that requests in flight may "
+							"exceed it.",
+							&infer_guc_statement_token_budget, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
+							NULL, NULL);
+	DefineCustomEnumVariable("pg_inference.streaming_mode",
+							 "How rows are put together into requests.",
+							 "automatic fills batches but sends early when nothing else can "
+							 "advance, per_row sends one input per request, batch sends only full "
+							 "batches and the rest at the end of input.",
+							 &infer_guc_streaming_mode, INFER_MODE_AUTOMATIC, streaming_modes,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+void
+infer_guc_init(void)
+{
+	define_call_settings();
+	define_statement_settings();
+	if (process_shared_preload_libraries_in_progress)
+		define_postmaster_settings();
+}
+
+void
+infer_require_preload(void)
+{
+	if (infer_preloaded)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("pg_inference must be loaded with shared_preload_libraries"),
+			 errhint("Add this line to postgresql.conf and restart the server: "
+					 "shared_preload_libraries = 'pg_inference'")));
+}

@@ -1,0 +1,221 @@
+/*
+ * registry/resolve.c - from a model's name, as a caller writes it, to a server and a remote model.
+ *
+ * Targets are remembered by (task, name) in this process until a catalog they may depend on
+ * changes; the privilege to use the server is checked every time.  Each kind of change counts up
+ * one number, the generation; the whole memory of targets belongs to one generation and is thrown
+ * away with it.  Catalog reads can deliver invalidations themselves, so a target is remembered only
+ * if the generation was the same before and after reading it.
+ */
+#include "postgres.h"
+
+#include "pg/report.h"
+#include "registry/models.h"
+#include "registry/registry.h"
+#include "registry/servers.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#define INFER_TARGET_KEY_MAX 384 /* longer names are looked up every time */
+#define INFER_TARGET_CACHE_MAX 256
+
+typedef struct InferTargetSlot
+{
+	char key[INFER_TARGET_KEY_MAX]; /* hash key: task digit, then the name */
+	InferTarget *target;
+} InferTargetSlot;
+
+static uint64 generation = 1;
+static uint64 cache_generation = 0; /* of what is in target_cache */
+static MemoryContext cache_context = NULL;
+static HTAB *target_cache = NULL;
+static Oid model_catalog = InvalidOid; /* as last seen, to recognise its invalidation */
+
+static void
+infer_note_catalog_change(Datum arg, int cacheid, uint32 hashvalue)
+{
+	generation++;
+}
+
+static void
+infer_note_relation_change(Datum arg, Oid relid)
+{
+	if (!OidIsValid(relid) || relid == model_catalog)
+		generation++;
+}
+
+void
+infer_registry_init(void)
+{
+	static const int caches[] = {
+		FOREIGNSERVEROID, FOREIGNDATAWRAPPEROID, USERMAPPINGOID, AUTHOID, AUTHMEMMEMROLE,
+		DATABASEOID, /* whose owner is a member of pg_database_owner */
+	};
+
+	for (int i = 0; i < lengthof(caches); i++)
+		CacheRegisterSyscacheCallback(caches[i], infer_note_catalog_change, (Datum) 0);
+	CacheRegisterRelcacheCallback(infer_note_relation_change, (Datum) 0);
+}
+
+uint64
+infer_registry_generation(void)
+{
+	return generation;
+}
+
+static char *
+infer_copy_string(const char *string)
+{
+	return string ? pstrdup(string) : NULL;
+}
+
+/* Deep copy into the current memory context. */
+static InferTarget *
+infer_copy_target(const InferTarget *from)
+{
+	InferTarget *target = palloc(sizeof(InferTarget));
+	InferServer *server = palloc(sizeof(InferServer));
+
+	*server = *from->server;
+	server->name = infer_copy_string(server->name);
+	server->url = infer_copy_string(server->url);
+	server->scheme = infer_copy_string(server->scheme);
+	server->host = infer_copy_string(server->host);
+	server->api = infer_copy_string(server->api);
+	server->node = infer_copy_string(server->node);
+	server->admission_key = infer_copy_string(server->admission_key);
+	target->server = server;
+	target->model = infer_copy_string(from->model);
+	target->remote_model = infer_copy_string(from->remote_model);
+	return target;
+}
+
+/* Makes the cache ready for the present generation. */
+static void
+infer_prepare_target_cache(void)
+{
+	HASHCTL ctl = {0};
+
+	if (target_cache != NULL && cache_generation == generation &&
+		hash_get_num_entries(target_cache) < INFER_TARGET_CACHE_MAX)
+		return;
+	if (cache_context == NULL)
+		cache_context = AllocSetContextCreate(CacheMemoryContext, "pg_inference targets",
+											  ALLOCSET_SMALL_SIZES);
+	target_cache = NULL;
+	MemoryContextReset(cache_context);
+	ctl.keysize = INFER_TARGET_KEY_MAX;
+	ctl.entrysize = sizeof(InferTargetSlot);
+	ctl.hcxt = cache_context;
+	target_cache =
+		hash_create("pg_inference targets", 16, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	cache_generation = generation;
+}
+
+static void
+infer_remember_target(const char *key, const InferTarget *target)
+{
+	MemoryContext previous = MemoryContextSwitchTo(cache_context);
+	InferTarget *copy = infer_copy_target(target);
+	InferTargetSlot *slot;
+
+	MemoryContextSwitchTo(previous);
+	slot = hash_search(target_cache, key, HASH_ENTER, NULL);
+	slot->target = copy;
+}
+
+/* complete and chat ask the same kind of model, and a raw call may go to any. */
+static bool
+infer_task_fits(const char *has, InferTask wanted)
+{
+	if (wanted == INFER_TASK_CALL || strcmp(has, infer_task_name(wanted)) == 0)
+		return true;
+	if (wanted == INFER_TASK_COMPLETE)
+		return strcmp(has, infer_task_name(INFER_TASK_CHAT)) == 0;
+	if (wanted == INFER_TASK_CHAT)
+		return strcmp(has, infer_task_name(INFER_TASK_COMPLETE)) == 0;
+	return false;
+}
+
+static InferTarget *
+infer_read_named_target(const InferModel *row, InferTask task)
+{
+	InferTarget *target = palloc(sizeof(InferTarget));
+
+	if (!infer_task_fits(row->task, task))
+		ereport(ERROR,
+				(errcode(infer_errcode_config()),
+				 errmsg("model \"%s\" is for %s, not for %s", row->name, row->task,
+						infer_task_name(task)),
+				 errhint("Use infer.%s(), or name a model for %s; infer.models lists the models.",
+						 row->task, infer_task_name(task))));
+	target->server = infer_server_read(infer_server_find(row->server, row->name));
+	target->model = row->name;
+	target->remote_model = row->remote_model;
+	return target;
+}
+
+static InferTarget *
+infer_read_addressed_target(const char *model, InferTask task)
+{
+	const char *slash = strchr(model, '/');
+	InferTarget *target = palloc(sizeof(InferTarget));
+
+	/* a raw body can name the model itself */
+	if (slash == model || (slash[1] == '\0' && task != INFER_TASK_CALL))
+		ereport(ERROR, (errcode(infer_errcode_config()),
+						errmsg("\"%s\" names no model", model),
+						errhint("Write it as server/remote_model, or create a model with "
+								"infer.create_model().")));
+	target->server = infer_server_read(infer_server_find(pnstrdup(model, slash - model), NULL));
+	target->model = pstrdup(model);
+	target->remote_model = pstrdup(slash + 1);
+	return target;
+}
+
+/* Reads the catalogs. */
+static InferTarget *
+infer_read_target(const char *model, InferTask task)
+{
+	InferModel *row;
+
+	model_catalog = infer_model_catalog();
+	row = infer_model_read(model);
+	if (row != NULL)
+		return infer_read_named_target(row, task);
+	if (strchr(model, '/') != NULL)
+		return infer_read_addressed_target(model, task);
+	ereport(ERROR,
+			(errcode(infer_errcode_config()), errmsg("model \"%s\" does not exist", model),
+			 errhint("Create it with infer.create_model('%s', task => '%s', server => '...'), or "
+					 "write server/remote_model; infer.models lists the models.",
+					 model, infer_task_name(task))));
+	return NULL; /* not reached */
+}
+
+InferTarget *
+infer_resolve(const char *model, InferTask task, Oid userid)
+{
+	char key[INFER_TARGET_KEY_MAX];
+	bool cacheable = snprintf(key, sizeof(key), "%d%s", (int) task, model) < (int) sizeof(key);
+	InferTargetSlot *slot = NULL;
+	InferTarget *target;
+
+	infer_prepare_target_cache();
+	if (cacheable)
+		slot = hash_search(target_cache, key, HASH_FIND, NULL);
+	if (slot != NULL)
+		target = infer_copy_target(slot->target);
+	else
+	{
+		uint64 seen = generation;
+
+		target = infer_read_target(model, task);
+		if (cacheable && seen == generation)
+			infer_remember_target(key, target);
+	}
+	infer_server_require_usage(target->server->oid, target->server->name, userid);
+	return target;
+}

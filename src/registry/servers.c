@@ -1,0 +1,68 @@
+/*
+ * registry/servers.c - foreign servers of ours, read from the catalogs.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_foreign_server.h"
+#include "foreign/foreign.h"
+#include "pg/compat.h"
+#include "pg/report.h"
+#include "registry/options.h"
+#include "registry/servers.h"
+#include "utils/acl.h"
+
+/* Only a superuser can own a foreign data wrapper, so nobody else can make one of our name. */
+static bool
+infer_is_our_server(const ForeignServer *server)
+{
+	return strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, INFER_WRAPPER_NAME) == 0;
+}
+
+Oid
+infer_server_find(const char *name, const char *model)
+{
+	Oid serverid = get_foreign_server_oid(name, true);
+
+	if (!OidIsValid(serverid))
+		ereport(ERROR,
+				(errcode(infer_errcode_config()), errmsg("server \"%s\" does not exist", name),
+				 model ? errdetail("Model \"%s\" is served by it.", model) : 0,
+				 model ? errhint("Create the server, or move the model with infer.alter_model().")
+					   : errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER "
+								 "pg_inference OPTIONS (url '...').",
+								 quote_identifier(name))));
+	if (!infer_is_our_server(GetForeignServer(serverid)))
+		ereport(ERROR, (errcode(infer_errcode_config()),
+						errmsg("server \"%s\" is not an inference server", name),
+						errdetail("It belongs to another foreign data wrapper."),
+						errhint("Name a server that was created with FOREIGN DATA WRAPPER "
+								"pg_inference.")));
+	return serverid;
+}
+
+InferServer *
+infer_server_read(Oid serverid)
+{
+	ForeignServer *foreign = GetForeignServer(serverid);
+	InferServer *server = palloc0(sizeof(InferServer));
+
+	server->oid = serverid;
+	server->name = foreign->servername;
+	infer_options_read_server(foreign->options, server);
+	if (server->url == NULL)
+		ereport(ERROR, (errcode(infer_errcode_config()),
+						errmsg("server \"%s\" has no url", server->name),
+						errhint("Set it with ALTER SERVER %s OPTIONS (ADD url "
+								"'http://host:port/v1').",
+								quote_identifier(server->name))));
+	return server;
+}
+
+void
+infer_server_require_usage(Oid serverid, const char *name, Oid userid)
+{
+	AclResult result = object_aclcheck(ForeignServerRelationId, serverid, userid, ACL_USAGE);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FOREIGN_SERVER, name);
+}

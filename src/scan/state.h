@@ -1,0 +1,216 @@
+/*
+ * scan/state.h - execution state of an InferScan; private to exec.c, program.c, rows.c, demand.c
+ * and explain.c.
+ *
+ * scan      one execution of the plan node: a program, a ring of rows, a client of src/call.
+ * step      one instruction of the program (scan/plan.h), compiled.
+ * cell      one computed column of one row: nothing yet, a pinned call, or a value of its own.
+ * row       one tuple of the child with its cells and the steps it has behind it.
+ * demand    what the consumer above is known to want.
+ *
+ * All of it lives in the per-query context.  A scan belongs to one process; there is no lock.
+ */
+#ifndef INFER_SCAN_STATE_H
+#define INFER_SCAN_STATE_H
+
+#include "postgres.h"
+#include "access/htup.h"
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "nodes/execnodes.h"
+
+#include "call/call.h"
+#include "core/window.h"
+#include "scan/plan.h"
+
+/* One compiled step. Columns are numbered as cells: from 0, the child's columns not counted. */
+typedef struct InferStep
+{
+	InferStepKind kind;
+	int cell; /* that it computes; -1 for FILTER */
+	int nguards;
+	ExprState **guards;
+	ExprState *expr; /* COMPUTE and FILTER */
+	/* CALL */
+	const InferFunction *function;
+	int nargs;
+	ExprState **args;
+	bool constant;	/* asked once, shared by all rows */
+	bool forgotten; /* ... and forgotten on rescan */
+	/* what it reads */
+	int nuses;
+	int *uses; /* cells in its expression, arguments and guards */
+	int nneeds;
+	int *needs; /* earlier steps that compute those cells: they must be behind it */
+} InferStep;
+
+/* A computed column, the same for all rows. */
+typedef struct InferColumn
+{
+	int16 typlen;
+	bool typbyval;
+	bool emitted;				   /* the output reads it */
+	const InferFunction *function; /* of calls */
+	Oid result_type;
+	InferEntry *shared; /* constant call: the one entry, pinned by the scan */
+	bool shared_begun;	/* shared is valid; NULL then means that the result is NULL */
+} InferColumn;
+
+/*
+ * State of a cell:
+ *
+ *     EMPTY ──CALL──▶ PENDING ──answer──▶ DONE
+ *       └───COMPUTE──▶ VALUE
+ *
+ * EMPTY reads as NULL: a skipped step, or a call with a NULL argument.
+ */
+typedef enum InferCellState
+{
+	INFER_CELL_EMPTY,
+	INFER_CELL_PENDING,
+	INFER_CELL_DONE,
+	INFER_CELL_VALUE
+} InferCellState;
+
+typedef struct InferCell
+{
+	InferCellState state;
+	bool isnull;	   /* VALUE */
+	bool pinned;	   /* PENDING, DONE: by this row (else by the scan) */
+	Datum value;	   /* VALUE; copied into the window's context */
+	InferEntry *entry; /* PENDING, DONE */
+} InferCell;
+
+/*
+ * State of a row:
+ *
+ *     RUNNING ──all steps behind it──▶ WAITING ──all answers there──▶ (emitted, freed)
+ *        └──a filter is not true──▶ DROPPED (freed when it is the oldest)
+ */
+typedef enum InferRowState
+{
+	INFER_ROW_RUNNING,
+	INFER_ROW_WAITING,
+	INFER_ROW_DROPPED
+} InferRowState;
+
+typedef struct InferRow
+{
+	InferRowState state;
+	bool passed;		/* no filter is ahead of it any more */
+	int first;			/* no step before this one is still to run */
+	int npending;		/* cells that are PENDING */
+	MinimalTuple tuple; /* NULL while the child's own slot still holds it */
+	Size bytes;			/* it and what its calls held when they began */
+	Size call_bytes;	/* the latter alone */
+	InferCell *cells;
+	bool *done; /* steps behind it */
+} InferRow;
+
+/* What the plan says of the consumer; filled once, before execution. */
+typedef enum InferDemandKind
+{
+	INFER_DEMAND_UNKNOWN, /* may stop at any row */
+	INFER_DEMAND_ALL,	  /* takes every row */
+	INFER_DEMAND_RUN	  /* as many as ExecutorRun() is asked for */
+} InferDemandKind;
+
+typedef struct InferDemand
+{
+	InferDemandKind kind;
+	LimitState *limit; /* the nearest one above, if any: wins over kind unless it has no count */
+	bool exact;		   /* the limit counts this scan's rows, one for one */
+	bool main_tree;	   /* part of the main plan tree, not of a subplan */
+} InferDemand;
+
+typedef struct InferScanState
+{
+	CustomScanState css; /* must be first */
+
+	/* the program, fixed at begin */
+	int nchild;
+	int ncells;
+	int nsteps;
+	int nfilters;
+	int last_filter; /* number of the last FILTER step, -1 = none */
+	InferStep *steps;
+	InferColumn *columns;
+	int read_child; /* child columns that steps read: 1..read_child */
+	int emit_child; /* ... and that the output reads */
+	bool one_row;	/* INFER_HINT_ONE_ROW */
+	InferDemand demand;
+
+	/* what is fixed at the first row, and forgotten on rescan */
+	bool started;
+	bool sized;	   /* the window knows the calls' batch size and concurrency */
+	int64 wanted;  /* rows that the consumer is thought to want; 0 = not known, or all */
+	bool takes_all;
+	bool exact;	   /* wanted is a promise */
+	InferWindow window;
+	int64 consumed; /* rows gone since the window last grew */
+
+	/* the ring: rows[head..tail), by number modulo size; live ones are not DROPPED */
+	InferRow *rows;
+	InferCell *cells;
+	bool *done;
+	int64 size; /* a power of two */
+	int64 head;
+	int64 tail;
+	int64 nlive;
+	int64 nrunning;
+	int64 npassed;	/* live rows that have passed all filters */
+	Size row_bytes; /* of the live rows */
+	MemoryContext row_context;
+	Size budget;
+	double answer_bytes; /* moving mean: what the calls of a row grow by until it is emitted */
+
+	/* reading and sending */
+	InferClient *client;
+	TupleTableSlot *child_slot; /* reads stored tuples */
+	bool child_ended;
+	bool over;		/* the consumer will not come back before a rescan */
+	bool emitting;	/* rows[head] is what was returned last: freed at the next call */
+	int since_push; /* rows begun or emitted since the client was pushed */
+	int64 emitted;	/* since the (re)scan */
+	int64 decided;	/* rows that filters let pass, or not; for the pass rate; kept over rescans */
+	int64 let_pass;
+
+	/* figures for EXPLAIN, kept over rescans */
+	int64 removed;
+	int64 max_window;
+} InferScanState;
+
+/* program.c */
+extern void infer_program_compile(InferScanState *scan);
+/* EXECUTE on every function it calls, for the current user, as the executor itself checks it. */
+extern void infer_program_check_privileges(InferScanState *scan);
+
+/* rows.c */
+extern void infer_rows_init(InferScanState *scan);
+/* Reads one row of the child and runs it as far as it goes; false at the end of input. */
+extern bool infer_rows_read(InferScanState *scan);
+/* Takes what has come back and runs rows on; frees dropped rows at the head. */
+extern void infer_rows_advance(InferScanState *scan);
+/* Is the oldest row complete? */
+extern bool infer_rows_head_ready(InferScanState *scan);
+/* Fills the scan slot with the oldest row's output; raises its failed calls. */
+extern void infer_rows_load_head(InferScanState *scan);
+extern void infer_rows_drop_head(InferScanState *scan);
+extern void infer_rows_drop_all(InferScanState *scan);
+/* Unpins shared entries that must not outlive a rescan, or all. */
+extern void infer_rows_forget_shared(InferScanState *scan, bool all);
+
+/* demand.c */
+extern void infer_demand_start(InferScanState *scan);
+extern void infer_demand_size(InferScanState *scan, const InferEntry *entry);
+/* How many more rows may be read now. */
+extern int64 infer_demand_room(const InferScanState *scan);
+extern void infer_demand_consumed(InferScanState *scan);
+/* Does the current ExecutorRun() of this scan's query run it to its end? */
+extern bool infer_demand_runs_to_end(const InferScanState *scan);
+extern void infer_demand_begun(InferScanState *scan); /* a scan was initialised */
+
+/* explain.c */
+extern void infer_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es);
+
+#endif
