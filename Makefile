@@ -11,7 +11,7 @@ OBJS       = $(SOURCES:.c=.o)
 DATA       = $(sort $(wildcard sql/*.sql))
 
 # PostgreSQL's look at warnings, plus ours; WERROR=1 makes them errors (make check does).
-PG_CPPFLAGS = -Isrc
+PG_CPPFLAGS = -Isrc -DINFER_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS   = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
               -Wno-missing-field-initializers -Wno-declaration-after-statement -Wno-clobbered
 SHLIB_LINK  = -lcurl -ljson-c
@@ -31,13 +31,13 @@ REGRESS        = $(sort $(patsubst sql_tests/sql/%.sql,%,$(wildcard sql_tests/sq
 ISOLATION      = $(sort $(patsubst sql_tests/specs/%.spec,%,$(wildcard sql_tests/specs/*.spec)))
 TEST_OPTS      = --inputdir=sql_tests --temp-config=sql_tests/conf/regress.conf \
                  --launcher=$(CURDIR)/sql_tests/lib/with-mock
-REGRESS_OPTS   = $(TEST_OPTS) --temp-instance=tmp_check/regress
-ISOLATION_OPTS = $(TEST_OPTS) --temp-instance=tmp_check/isolation --outputdir=.
+REGRESS_OPTS   = $(TEST_OPTS) --temp-instance=./tmp_check
+ISOLATION_OPTS = $(TEST_OPTS) --temp-instance=./tmp_check_iso --outputdir=.
 REGRESS_PREP   = sql_tests/mockd/mockd
 TAP_TESTS      = $(if $(wildcard sql_tests/t/*.pl),1)
 PROVE_TESTS    = sql_tests/t/*.pl
 PROVE_FLAGS   += -I sql_tests/lib
-EXTRA_CLEAN    = $(sort $(wildcard src/*/*.o src/*/*.bc)) sql_tests/mockd/mockd tmp_check \
+EXTRA_CLEAN    = $(sort $(wildcard src/*/*.o src/*/*.bc)) sql_tests/mockd/mockd tmp_check tmp_check_iso build \
                  results regression.diffs regression.out log $(EXTENSION)-*.zip
 
 # These need no PostgreSQL to begin with (their scripts install one), so PGXS stays out of them;
@@ -85,13 +85,15 @@ demo:
 	@scripts/demo "$(URL)" "$(MODEL)"
 
 bench:
+	scripts/deps build bench
+	scripts/install /var/tmp/pg_inference-bench/build
 	bench/run.sh $(if $(JOBS),-j "$(JOBS)") $(if $(REPS),-r $(REPS)) $(BENCH_OPTS)
 
 sim:
 	sim/run.sh
 
 lint:
-	@for check in scripts/checks/*; do $$check || exit 1; done
+	@for check in scripts/checks/*; do $$check || [ $$? = 77 ] || exit 1; done
 
 format:
 	clang-format -i $(SOURCES) $(INCLUDED) $(wildcard sim/*.[ch])

@@ -7,6 +7,7 @@ log=$(mktemp)
 trap 'kill $pid 2>/dev/null; rm -f "$log" "$log".*' EXIT
 for _ in $(seq 50); do grep -q listening "$log" && break; sleep 0.1; done
 url=$(sed -n 's/.*listening on //p' "$log")
+[ -n "$url" ] || { cat "$log"; echo "0 passed, 1 failed"; exit 1; }
 passed=0 failed=0
 
 check() { # check NAME EXPECTED ACTUAL

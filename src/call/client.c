@@ -232,7 +232,7 @@ infer_client_push(InferClient *client, bool starved, bool input_ended)
 
 /* Is anything on its way, in this process, that could wake us? */
 static bool
-anything_pending(InferClient *client)
+anything_pending(const InferClient *client)
 {
 	dlist_iter iter;
 
@@ -246,6 +246,12 @@ anything_pending(InferClient *client)
 			return true;
 	}
 	return false;
+}
+
+bool
+infer_client_idle(const InferClient *client)
+{
+	return !client->ask_again && !anything_pending(client);
 }
 
 void

@@ -38,7 +38,6 @@ typedef struct KeyDemand
 
 static InferTransport *transport;
 static KeyDemand *demands; /* by InferKey */
-static int in_lines;       /* keys in whose line we are */
 static int total_ready;    /* batches that want a permit, of all keys */
 static dlist_head clients = DLIST_STATIC_INIT(clients);
 
@@ -88,7 +87,6 @@ want_permit(InferBatch *batch, bool wanted)
 	{
 		infer_admission_wait_end(batch->class->key);
 		demand->in_line = false;
-		in_lines--;
 	}
 }
 
@@ -346,31 +344,31 @@ send_batch(InferBatch *batch)
 	dlist_push_tail(&client->running, &batch->node);
 }
 
+/* Being granted what one asked for takes one out of the key's line. */
+static bool
+try_permit(InferBatch *batch)
+{
+	if (infer_admission_try_acquire(batch->class->key, 1) != 1)
+		return false;
+	demands[batch->class->key].in_line = false;
+	batch->permit = true;
+	return true;
+}
+
 /* Gets a permit for the batch, or a place in the key's line. */
 static bool
 take_permit(InferBatch *batch)
 {
-	InferKey key = batch->class->key;
-	KeyDemand *demand = &demands[key];
+	KeyDemand *demand = &demands[batch->class->key];
 
-	if (infer_admission_try_acquire(key, 1) == 1)
-	{
-		batch->permit = true;
+	if (try_permit(batch))
 		return true;
-	}
-	if (!demand->in_line)
-	{
-		/* register first, then look again: a permit that came back in between wakes nobody */
-		demand->in_line = true;
-		in_lines++;
-		infer_admission_wait_begin(key);
-		if (infer_admission_try_acquire(key, 1) == 1)
-		{
-			batch->permit = true;
-			return true;
-		}
-	}
-	return false;
+	if (demand->in_line)
+		return false;
+	/* register first, then look again: a permit that came back in between wakes nobody */
+	demand->in_line = true;
+	infer_admission_wait_begin(batch->class->key);
+	return try_permit(batch);
 }
 
 /* Moves sleeping batches whose time has come to the ready list. */
@@ -433,9 +431,10 @@ infer_pump_collect(void)
 {
 	InferTransfer *transfer;
 
-	if (transport == NULL || infer_transport_running(transport) == 0)
+	if (transport == NULL)
 		return;
-	infer_transport_step(transport);
+	if (infer_transport_running(transport) > 0)
+		infer_transport_step(transport);
 	while ((transfer = infer_transport_next_done(transport)) != NULL)
 	{
 		InferBatch *batch = infer_transfer_user(transfer);

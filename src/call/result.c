@@ -115,6 +115,17 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 	return HeapTupleGetDatum(tuple);
 }
 
+bool
+infer_call_raises(const InferEntry *entry, const InferFunction *function)
+{
+	const InferAnswer *answer = entry->answer;
+
+	if (answer->reason == INFER_REASON_NONE)
+		return false;
+	return answer->reason == INFER_REASON_MISALIGNED ||
+		   (!function->outcome && answer->class->options.on_error != INFER_ON_ERROR_NULL);
+}
+
 Datum
 infer_call_result(InferEntry *entry, const InferFunction *function, Oid result_type, bool *isnull)
 {

@@ -11,29 +11,29 @@
 /* How a transfer ended, in terms free of any HTTP library. */
 typedef enum InferWireEnd
 {
-	INFER_WIRE_OK,			/* a whole answer (any status) */
-	INFER_WIRE_LOOKUP,		/* name resolution failed */
-	INFER_WIRE_CONNECT,		/* connect failed or timed out */
-	INFER_WIRE_TLS,			/* handshake or certificate */
-	INFER_WIRE_DENIED,		/* our own address check refused the peer */
-	INFER_WIRE_TIMEOUT,		/* the attempt's deadline */
-	INFER_WIRE_DISCONNECT,	/* connection ended, or second transmission vetoed */
-	INFER_WIRE_PARTIAL,		/* body cut short after an answer head */
-	INFER_WIRE_TOO_LARGE,	/* body over the cap */
-	INFER_WIRE_PROTOCOL,	/* garbage instead of HTTP */
-	INFER_WIRE_CANCELLED,	/* removed by us */
-	INFER_WIRE_INTERNAL		/* out of memory and the like */
+	INFER_WIRE_OK,         /* a whole answer (any status) */
+	INFER_WIRE_LOOKUP,     /* name resolution failed */
+	INFER_WIRE_CONNECT,    /* connect failed or timed out */
+	INFER_WIRE_TLS,        /* handshake or certificate */
+	INFER_WIRE_DENIED,     /* our own address check refused the peer */
+	INFER_WIRE_TIMEOUT,    /* the attempt's deadline */
+	INFER_WIRE_DISCONNECT, /* connection ended, or second transmission vetoed */
+	INFER_WIRE_PARTIAL,    /* body cut short after an answer head */
+	INFER_WIRE_TOO_LARGE,  /* body over the cap */
+	INFER_WIRE_PROTOCOL,   /* garbage instead of HTTP */
+	INFER_WIRE_CANCELLED,  /* removed by us */
+	INFER_WIRE_INTERNAL    /* out of memory and the like */
 } InferWireEnd;
 
 typedef struct InferWire
 {
 	InferWireEnd end;
-	bool left;			   /* the latch: may any byte of the request have left? */
+	bool left;             /* the latch: may any byte of the request have left? */
 	bool request_complete; /* the whole body was handed to the socket */
 	bool refused_stream;   /* HTTP/2 REFUSED_STREAM or GOAWAY proof of non-processing */
-	int status;			   /* final HTTP status, 0 = none */
-	bool has_body;		   /* at least one body byte of a 2xx was received */
-	bool trusted;		   /* the peer is the server itself, not perhaps a proxy: its 503 and 408
+	int status;            /* final HTTP status, 0 = none */
+	bool has_body;         /* at least one body byte of a 2xx was received */
+	bool trusted;          /* the peer is the server itself, not perhaps a proxy: its 503 and 408
 							* prove that nothing ran (default false; set by the caller) */
 } InferWire;
 
@@ -44,9 +44,11 @@ typedef struct InferFinding
 	InferVerdict verdict;
 } InferFinding;
 
-extern InferFinding infer_proof_classify(const InferWire *wire);
+extern InferFinding
+infer_proof_classify(const InferWire *wire);
 
 /* MP at_least(): weakens NOT_ADMITTED to MAYBE_EXECUTED if an earlier attempt may have left. */
-extern InferExecution infer_proof_floor(InferExecution execution, InferExecution earlier);
+extern InferExecution
+infer_proof_floor(InferExecution execution, InferExecution earlier);
 
 #endif

@@ -35,31 +35,31 @@ typedef enum InferExecution
 
 typedef enum InferReason
 {
-	INFER_REASON_NONE,				  /* no failure */
-	INFER_REASON_LOOKUP_FAILED,		  /* the host name did not resolve */
-	INFER_REASON_CONNECT_FAILED,	  /* refused, unreachable, connect timeout */
-	INFER_REASON_TLS_FAILED,		  /* handshake or certificate */
-	INFER_REASON_EGRESS_DENIED,		  /* host or address not allowed */
+	INFER_REASON_NONE,                /* no failure */
+	INFER_REASON_LOOKUP_FAILED,       /* the host name did not resolve */
+	INFER_REASON_CONNECT_FAILED,      /* refused, unreachable, connect timeout */
+	INFER_REASON_TLS_FAILED,          /* handshake or certificate */
+	INFER_REASON_EGRESS_DENIED,       /* host or address not allowed */
 	INFER_REASON_CREDENTIAL_MISSING,  /* the key file or variable cannot be read */
 	INFER_REASON_CREDENTIAL_WITHHELD, /* a key would have travelled in clear text */
-	INFER_REASON_CANCELLED,			  /* given up by us */
-	INFER_REASON_TIMEOUT,			  /* request_timeout */
-	INFER_REASON_DISCONNECTED,		  /* the connection ended without a whole answer head */
-	INFER_REASON_OVERLOADED,		  /* 429, or 503 */
-	INFER_REASON_UNAUTHENTICATED,	  /* 401 */
-	INFER_REASON_PERMISSION_DENIED,	  /* 403 */
-	INFER_REASON_NOT_FOUND,			  /* 404 */
-	INFER_REASON_BAD_REQUEST,		  /* 400, 422 and other 4xx */
-	INFER_REASON_REQUEST_TOO_LARGE,	  /* 413, or more than the server's limits */
-	INFER_REASON_SERVER_ERROR,		  /* 5xx but 503 */
-	INFER_REASON_REDIRECTED,		  /* 3xx: never followed */
-	INFER_REASON_MALFORMED_REPLY,	  /* a whole answer that cannot be read */
-	INFER_REASON_INCOMPLETE_REPLY,	  /* an answer that was cut short */
-	INFER_REASON_REPLY_TOO_LARGE,	  /* over max_response_size */
-	INFER_REASON_MISSING_RESULT,	  /* a whole answer without this row's result */
-	INFER_REASON_MISALIGNED,		  /* answers cannot be matched to rows: the query fails */
-	INFER_REASON_BUDGET,			  /* statement_call_budget, statement_token_budget */
-	INFER_REASON_INTERNAL,			  /* out of memory, a bug */
+	INFER_REASON_CANCELLED,           /* given up by us */
+	INFER_REASON_TIMEOUT,             /* request_timeout */
+	INFER_REASON_DISCONNECTED,        /* the connection ended without a whole answer head */
+	INFER_REASON_OVERLOADED,          /* 429, or 503 */
+	INFER_REASON_UNAUTHENTICATED,     /* 401 */
+	INFER_REASON_PERMISSION_DENIED,   /* 403 */
+	INFER_REASON_NOT_FOUND,           /* 404 */
+	INFER_REASON_BAD_REQUEST,         /* 400, 422 and other 4xx */
+	INFER_REASON_REQUEST_TOO_LARGE,   /* 413, or more than the server's limits */
+	INFER_REASON_SERVER_ERROR,        /* 5xx but 503 */
+	INFER_REASON_REDIRECTED,          /* 3xx: never followed */
+	INFER_REASON_MALFORMED_REPLY,     /* a whole answer that cannot be read */
+	INFER_REASON_INCOMPLETE_REPLY,    /* an answer that was cut short */
+	INFER_REASON_REPLY_TOO_LARGE,     /* over max_response_size */
+	INFER_REASON_MISSING_RESULT,      /* a whole answer without this row's result */
+	INFER_REASON_MISALIGNED,          /* answers cannot be matched to rows: the query fails */
+	INFER_REASON_BUDGET,              /* statement_call_budget, statement_token_budget */
+	INFER_REASON_INTERNAL,            /* out of memory, a bug */
 	INFER_REASON_COUNT
 } InferReason;
 
@@ -83,15 +83,19 @@ typedef enum InferRetryPolicy
 {
 	INFER_RETRY_NEVER,
 	INFER_RETRY_NOT_ADMITTED, /* only what provably did not run */
-	INFER_RETRY_AMBIGUOUS	  /* also what may have run */
+	INFER_RETRY_AMBIGUOUS     /* also what may have run */
 } InferRetryPolicy;
 
 /* Lower-case words for SQL ("not_admitted", "timeout", "embed"); never NULL. */
-extern const char *infer_execution_name(InferExecution execution);
-extern const char *infer_reason_name(InferReason reason);
-extern const char *infer_task_name(InferTask task);
+extern const char *
+infer_execution_name(InferExecution execution);
+extern const char *
+infer_reason_name(InferReason reason);
+extern const char *
+infer_task_name(InferTask task);
 
 /* The three characters of the reason in an SQLSTATE (design §7), e.g. "TMO". */
-extern const char *infer_reason_code(InferReason reason);
+extern const char *
+infer_reason_code(InferReason reason);
 
 #endif

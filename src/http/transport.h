@@ -44,12 +44,12 @@ typedef struct InferHttpRequest
 typedef struct InferHttpResult
 {
 	InferWire wire;
-	const char *error;	   /* the library's words for end != OK, without url query or secrets; "" */
-	InferBuf *body;		   /* what was received, also for error statuses; owned by the transfer */
+	const char *error; /* the library's words for end != OK, without url query or secrets; "" */
+	InferBuf *body;	   /* what was received, also for error statuses; owned by the transfer */
 	int64_t retry_after_ms; /* -1 none; from Retry-After (seconds or HTTP date) */
 	int64_t elapsed_us;
-	size_t bytes_sent;
-	size_t bytes_received;
+	size_t bytes_sent;	   /* of the body */
+	size_t bytes_received; /* of the body, as it travelled */
 	bool reused_connection;
 } InferHttpResult;
 

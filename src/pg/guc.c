@@ -83,27 +83,14 @@ check_allowed_hosts(char **newval, void **extra, GucSource source)
 
 	if ((*newval)[good] == '\0')
 		return true;
-	GUC_check_errdetail("A list of host names or addresses cannot contain \"%s\".",
-						*newval + good);
+	GUC_check_errdetail("A list of host names or addresses cannot contain \"%s\".", *newval + good);
 	GUC_check_errhint("Separate patterns by commas, for example 'localhost, *.example.com', "
 					  "without scheme or path.");
 	return false;
 }
 
-/* Settings of the postmaster exist only where the library is preloaded. */
 static void
-define_postmaster_settings(void)
-{
-	DefineCustomIntVariable("pg_inference.max_admission_keys",
-							"Number of admission keys that shared memory has room for.",
-							"Each server address needs one; calls under further keys fail.",
-							&infer_guc_max_admission_keys, 256, 1, 65536, PGC_POSTMASTER, 0, NULL,
-							NULL, NULL);
-}
-
-/* Settings of a call: where it may go, how long it may take, how often it is tried. */
-static void
-define_call_settings(void)
+define_settings_a_to_m(void)
 {
 	DefineCustomBoolVariable("pg_inference.allow_inline_keys",
 							 "Allows API keys as option text of user mappings.",
@@ -115,47 +102,15 @@ define_call_settings(void)
 							   "link-local or metadata address.",
 							   &infer_guc_allowed_hosts, "", PGC_SUSET, 0, check_allowed_hosts,
 							   NULL, NULL);
-	DefineCustomIntVariable("pg_inference.connect_timeout",
-							"Time for name resolution, connection and TLS handshake.", NULL,
-							&infer_guc_connect_timeout, 5000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
-							NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.limiter_max_limit",
-							"Most requests in flight per admission key, over all sessions.",
-							"0 sets no limit of its own; a server's max_concurrency comes first.",
-							&infer_guc_limiter_max_limit, 0, 0, 1000000, PGC_SUSET, 0, NULL, NULL,
-							NULL);
-	DefineCustomIntVariable("pg_inference.max_attempts",
-							"Most attempts of one call, the first included.", NULL,
-							&infer_guc_max_attempts, 4, 1, 100, PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.max_response_size",
-							"Largest answer that is accepted from a server.", NULL,
-							&infer_guc_max_response_size, 64 * 1024, 1, MAX_RESPONSE_KB,
-							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomEnumVariable("pg_inference.on_error", "What a failed call does to its statement.",
-							 "fail raises the error, null makes the result NULL.",
-							 &infer_guc_on_error, INFER_ON_ERROR_FAIL, on_error_choices,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.request_timeout",
-							"Time for one attempt, from connecting to the last byte.", NULL,
-							&infer_guc_request_timeout, 60000, 1, INT_MAX, PGC_USERSET,
-							GUC_UNIT_MS, NULL, NULL, NULL);
-	DefineCustomEnumVariable("pg_inference.retry", "Which failed attempts may be repeated.",
-							 "not_admitted repeats only what provably did not run, ambiguous also "
-							 "what may have run.",
-							 &infer_guc_retry, INFER_RETRY_NOT_ADMITTED, retry_policies,
-							 PGC_USERSET, 0, NULL, NULL, NULL);
-}
-
-/* Settings of a statement: batching, memory, budgets. */
-static void
-define_statement_settings(void)
-{
 	DefineCustomIntVariable("pg_inference.buffer_memory",
 							"Memory for rows read ahead and their answers, per scan.", NULL,
 							&infer_guc_buffer_memory, 32 * 1024, 64, MAX_KILOBYTES, PGC_USERSET,
 							GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.dispatch_batch_size",
-							"Most inputs per request.",
+	DefineCustomIntVariable("pg_inference.connect_timeout",
+							"Time for name resolution, connection and TLS handshake.", NULL,
+							&infer_guc_connect_timeout, 5000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.dispatch_batch_size", "Most inputs per request.",
 							"-1 takes the server's limit, 0 sends only full batches and the rest "
 							"at the end of input.",
 							&infer_guc_dispatch_batch_size, -1, -1, 100000, PGC_USERSET, 0, NULL,
@@ -164,16 +119,53 @@ define_statement_settings(void)
 							 "Plans InferScan nodes, which batch and overlap calls.",
 							 "Off evaluates calls one after the other, with the same results.",
 							 &infer_guc_enable, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.limiter_max_limit",
+							"Most requests in flight per admission key, over all sessions.",
+							"0 sets no limit of its own; a server's max_concurrency comes first.",
+							&infer_guc_limiter_max_limit, 0, 0, 1000000, PGC_SUSET, 0, NULL, NULL,
+							NULL);
+	/* settings of the postmaster can be made only while it starts */
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("pg_inference.max_admission_keys",
+								"Number of admission keys that shared memory has room for.",
+								"Each server address needs one; calls under further keys fail.",
+								&infer_guc_max_admission_keys, 256, 1, 65536, PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.max_attempts",
+							"Most attempts of one call, the first included.", NULL,
+							&infer_guc_max_attempts, 4, 1, 100, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.max_response_size",
+							"Largest answer that is accepted from a server.", NULL,
+							&infer_guc_max_response_size, 64 * 1024, 1, MAX_RESPONSE_KB,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.memo_memory",
 							"Memory for the answers that a statement remembers.", NULL,
 							&infer_guc_memo_memory, 16 * 1024, 64, MAX_KILOBYTES, PGC_USERSET,
 							GUC_UNIT_KB, NULL, NULL, NULL);
+}
+
+static void
+define_settings_n_to_z(void)
+{
+	DefineCustomEnumVariable("pg_inference.on_error", "What a failed call does to its statement.",
+							 "fail raises the error, null makes the result NULL.",
+							 &infer_guc_on_error, INFER_ON_ERROR_FAIL, on_error_choices,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_inference.plan_time_calls",
 							 "Whether the planner may evaluate functions that call a model.",
 							 "It does so for stable functions with constant arguments; error "
 							 "raises an error instead.",
 							 &plan_time_calls, true, plan_time_choices, PGC_USERSET, 0, NULL,
 							 assign_plan_time_calls, NULL);
+	DefineCustomIntVariable("pg_inference.request_timeout",
+							"Time for one attempt, from connecting to the last byte.", NULL,
+							&infer_guc_request_timeout, 60000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_inference.retry", "Which failed attempts may be repeated.",
+							 "not_admitted repeats only what provably did not run, ambiguous also "
+							 "what may have run.",
+							 &infer_guc_retry, INFER_RETRY_NOT_ADMITTED, retry_policies,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.statement_call_budget",
 							"Most calls that one statement may send; 0 sets no limit.",
 							"Repeated attempts of a call are not counted.",
@@ -197,10 +189,8 @@ define_statement_settings(void)
 void
 infer_guc_init(void)
 {
-	define_call_settings();
-	define_statement_settings();
-	if (process_shared_preload_libraries_in_progress)
-		define_postmaster_settings();
+	define_settings_a_to_m();
+	define_settings_n_to_z();
 }
 
 void
@@ -208,9 +198,8 @@ infer_require_preload(void)
 {
 	if (infer_preloaded)
 		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("pg_inference must be loaded with shared_preload_libraries"),
-			 errhint("Add this line to postgresql.conf and restart the server: "
-					 "shared_preload_libraries = 'pg_inference'")));
+	ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("pg_inference must be loaded with shared_preload_libraries"),
+					errhint("Add this line to postgresql.conf and restart the server: "
+							"shared_preload_libraries = 'pg_inference'")));
 }

@@ -14,8 +14,8 @@ typedef struct InferFailure
 	int http_status; /* 0 = none */
 	int attempts;
 	const char *server;
-	const char *model;	/* as the caller wrote it */
-	const char *detail; /* the remote's words or the library's */
+	const char *model;   /* as the caller wrote it */
+	const char *detail;  /* the remote's words or the library's */
 	const char *setting; /* BUDGET: the setting, else NULL */
 } InferFailure;
 

@@ -7,8 +7,8 @@
 typedef enum InferWaitEvent
 {
 	INFER_WAIT_NETWORK, /* "InferNetwork" */
-	INFER_WAIT_PERMIT,	/* "InferPermit" */
-	INFER_WAIT_RETRY	/* "InferRetry" */
+	INFER_WAIT_PERMIT,  /* "InferPermit" */
+	INFER_WAIT_RETRY    /* "InferRetry" */
 } InferWaitEvent;
 
 /*

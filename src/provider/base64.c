@@ -2,7 +2,8 @@
  * provider/base64.c - little-endian float4 values out of a base64 text.
  *
  * Eight characters a turn become six bytes, written with one 8-byte store whose tail the next turn
- * overwrites (the array has slack for the last one).  Validity is gathered with AND and judged once.
+ * overwrites (the array has slack for the last one).  Validity is gathered with AND and judged
+ * once.
  */
 #include "provider/floats.h"
 
@@ -10,12 +11,12 @@
 #include <string.h>
 
 #define VALID 0x40
-#define V(n) (VALID | (n))
+#define V(n)  (VALID | (n))
 
 /* The value of a character with VALID added; 0 for what is no base64. */
 static const unsigned char values[256] = {
-	['A'] = V(0),  ['B'] = V(1),  ['C'] = V(2),	 ['D'] = V(3),	['E'] = V(4),  ['F'] = V(5),
-	['G'] = V(6),  ['H'] = V(7),  ['I'] = V(8),	 ['J'] = V(9),	['K'] = V(10), ['L'] = V(11),
+	['A'] = V(0),  ['B'] = V(1),  ['C'] = V(2),  ['D'] = V(3),  ['E'] = V(4),  ['F'] = V(5),
+	['G'] = V(6),  ['H'] = V(7),  ['I'] = V(8),  ['J'] = V(9),  ['K'] = V(10), ['L'] = V(11),
 	['M'] = V(12), ['N'] = V(13), ['O'] = V(14), ['P'] = V(15), ['Q'] = V(16), ['R'] = V(17),
 	['S'] = V(18), ['T'] = V(19), ['U'] = V(20), ['V'] = V(21), ['W'] = V(22), ['X'] = V(23),
 	['Y'] = V(24), ['Z'] = V(25), ['a'] = V(26), ['b'] = V(27), ['c'] = V(28), ['d'] = V(29),
@@ -79,8 +80,8 @@ settle(float *floats, size_t n)
 		uint32_t bits;
 
 		memcpy(b, &floats[i], 4);
-		bits = (uint32_t) b[0] | (uint32_t) b[1] << 8 | (uint32_t) b[2] << 16 |
-			   (uint32_t) b[3] << 24;
+		bits =
+			(uint32_t) b[0] | (uint32_t) b[1] << 8 | (uint32_t) b[2] << 16 | (uint32_t) b[3] << 24;
 		infinite |= (bits & 0x7F800000) == 0x7F800000;
 		memcpy(&floats[i], &bits, 4);
 	}
@@ -103,7 +104,8 @@ append(const char *text, size_t len, InferFloats *floats)
 		return INFER_FLOATS_NO_MEMORY;
 	if (bytes == 0)
 		return INFER_FLOATS_OK;
-	if (!decode((const unsigned char *) text, len, (unsigned char *) (floats->data + floats->len)) ||
+	if (!decode((const unsigned char *) text, len,
+				(unsigned char *) (floats->data + floats->len)) ||
 		!settle(floats->data + floats->len, bytes / sizeof(float)))
 		return INFER_FLOATS_BAD_VALUE;
 	floats->len += bytes / sizeof(float);

@@ -1,14 +1,15 @@
 /*
  * provider/floats.c - float arrays from the bytes of an answer.
  *
- * A decimal is m * 10^e with an integer m.  Up to 19 digits of m fit in 64 bits; m and 10^e are made
- * doubles and multiplied.  Each of the steps is off by half a unit in the last place (ulp) of a
- * double at most, and dropped digits by far less, so the product is within 2 ulp of the truth.
- * A float has 29 bits less, so rounding the product gives the nearest float unless it lies within
- * those 2 ulp of the middle between two floats.  Then, and for values near the ends of float4's range,
- * strtof() decides, on digits without a point, so that no locale matters.  (The idea is Clinger's
- * fast path, PLDI 1990, with the test for the middle instead of the condition for exactness; the
- * eight digits at once are Lemire's, "Number parsing at a gigabyte per second", 2021.)
+ * A decimal is m * 10^e with an integer m.  Up to 19 digits of m fit in 64 bits; m and 10^e are
+ * made doubles and multiplied.  Each of the steps is off by half a unit in the last place (ulp) of
+ * a double at most, and dropped digits by far less, so the product is within 2 ulp of the truth. A
+ * float has 29 bits less, so rounding the product gives the nearest float unless it lies within
+ * those 2 ulp of the middle between two floats.  Then, and for values near the ends of float4's
+ * range, strtof() decides, on digits without a point, so that no locale matters.  (The idea is
+ * Clinger's fast path, PLDI 1990, with the test for the middle instead of the condition for
+ * exactness; the eight digits at once are Lemire's, "Number parsing at a gigabyte per second",
+ * 2021.)
  */
 #include "provider/floats.h"
 
@@ -17,14 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DIGITS 19		 /* that fit in 64 bits */
-#define MAX_POWER 45		 /* beyond it, strtof() */
+#define MAX_DIGITS   19      /* that fit in 64 bits */
+#define MAX_POWER    45      /* beyond it, strtof() */
 #define EXPONENT_CAP 1000000 /* an exponent so large that more digits change nothing */
-#define SLOW_DIGITS 200		 /* a float's middle has 112 digits at most; one more says "above" */
-#define SLACK_BYTES 8
+#define SLOW_DIGITS  200     /* a float's middle has 112 digits at most; one more says "above" */
+#define SLACK_BYTES  8
 
 static const double powers_of_ten[MAX_POWER + 1] = {
-	1e0,  1e1,	1e2,  1e3,	1e4,  1e5,	1e6,  1e7,	1e8,  1e9,	1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+	1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 	1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29, 1e30, 1e31,
 	1e32, 1e33, 1e34, 1e35, 1e36, 1e37, 1e38, 1e39, 1e40, 1e41, 1e42, 1e43, 1e44, 1e45};
 
@@ -67,14 +68,20 @@ is_digit(char c)
 typedef struct Decimal
 {
 	uint64_t mantissa; /* the first significant digits */
-	int digits;		   /* how many of them are in mantissa */
+	int digits;        /* how many of them are in mantissa */
 	int64_t exponent;  /* value = mantissa * 10^exponent, plus what was dropped */
 	bool negative;
 	const char *start; /* the token without its sign */
 } Decimal;
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define EIGHT_AT_ONCE 1
+
+static inline int
+leading_zeros(uint64_t eight)
+{
+	return __builtin_ctzll(eight ^ UINT64_C(0x3030303030303030)) / 8;
+}
 
 static inline bool
 eight_digits(uint64_t v)
@@ -110,11 +117,11 @@ take_digits(const char *p, const char *end, Decimal *d, bool fraction)
 		memcpy(&v, p, 8);
 		if (!eight_digits(v))
 			break;
-		d->mantissa = d->mantissa * 100000000 + eight_digits_value(v);
-		/* leading zeros are no significant digits, but to count them does no harm before the
-		 * first one: 19 digits are more than a double has */
 		if (d->mantissa != 0)
 			d->digits += 8;
+		d->mantissa = d->mantissa * 100000000 + eight_digits_value(v);
+		if (d->digits == 0 && d->mantissa != 0)
+			d->digits = 8 - leading_zeros(v);
 		if (fraction)
 			d->exponent -= 8;
 		p += 8;
@@ -200,8 +207,6 @@ slow_float(const Decimal *d, const char *end)
 		else if (*p != '0')
 			more = true;
 	}
-	if (n == 0)
-		return d->negative ? -0.0f : 0.0f;
 	exponent -= n;
 	if (more)
 	{
@@ -257,30 +262,49 @@ non_finite_word(const char *p, const char *end)
 	return NULL;
 }
 
-/* Reads one element into *value; false: not JSON. */
-static bool
-read_element(InferJson *j, float *value, bool *bad)
+/*
+ * Reads a number and those that follow it after a comma and at most one space, as nearly all lists
+ * are printed.  Leaves the cursor behind the last one, or where it was if there is none.
+ */
+static InferFloatsResult
+read_run(InferJson *j, InferFloats *floats, bool *bad)
 {
-	Decimal d;
-	const char *after = read_decimal(j->p, j->end, &d);
+	const char *p = j->p;
+	const char *end = j->end;
 
-	if (after != NULL)
+	for (;;)
 	{
-		j->p = after;
-		*value = to_float(&d, after);
-		if (!isfinite(*value))
+		Decimal d;
+		float value;
+
+		p = read_decimal(p, end, &d);
+		if (p == NULL)
+			return INFER_FLOATS_OK;
+		if (floats->len == floats->cap && !infer_floats_reserve(floats, 1))
+			return INFER_FLOATS_NO_MEMORY;
+		value = to_float(&d, p);
+		if (!isfinite(value))
 			*bad = true;
-		return true;
+		floats->data[floats->len++] = value;
+		j->p = p;
+		if (p == end || *p != ',')
+			return INFER_FLOATS_OK;
+		p++;
+		if (p < end && *p == ' ')
+			p++;
 	}
-	*bad = true;
-	*value = 0;
-	after = non_finite_word(j->p, j->end);
-	if (after != NULL)
-	{
-		j->p = after;
-		return true;
-	}
-	return infer_json_value(j, NULL);
+}
+
+/* An element that is no number: crosses it. */
+static bool
+skip_other(InferJson *j)
+{
+	const char *after = non_finite_word(j->p, j->end);
+
+	if (after == NULL)
+		return infer_json_value(j, NULL);
+	j->p = after;
+	return true;
 }
 
 InferFloatsResult
@@ -289,24 +313,27 @@ infer_floats_scan_list(InferJson *j, InferFloats *floats)
 	size_t before = floats->len;
 	bool bad = false;
 	bool first = true;
+	InferJsonStep step;
 
 	if (!infer_json_open(j, '['))
 		return INFER_FLOATS_NOT_JSON;
-	for (;;)
+	while ((step = infer_json_next_element(j, &first)) == INFER_JSON_ITEM)
 	{
-		InferJsonStep step = infer_json_next_element(j, &first);
+		const char *start;
 
-		if (step == INFER_JSON_BROKEN)
-			return INFER_FLOATS_NOT_JSON;
-		if (step == INFER_JSON_DONE)
-			break;
-		if (floats->len == floats->cap && !infer_floats_reserve(floats, 1))
-			return INFER_FLOATS_NO_MEMORY;
 		infer_json_peek(j);
-		if (!read_element(j, &floats->data[floats->len], &bad))
-			return INFER_FLOATS_NOT_JSON;
-		floats->len++;
+		start = j->p;
+		if (read_run(j, floats, &bad) == INFER_FLOATS_NO_MEMORY)
+			return INFER_FLOATS_NO_MEMORY;
+		if (j->p == start)
+		{
+			bad = true;
+			if (!skip_other(j))
+				return INFER_FLOATS_NOT_JSON;
+		}
 	}
+	if (step == INFER_JSON_BROKEN)
+		return INFER_FLOATS_NOT_JSON;
 	if (bad)
 	{
 		floats->len = before;

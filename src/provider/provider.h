@@ -1,9 +1,9 @@
 /*
  * provider/provider.h - wire formats: inputs to request bytes, answer bytes to results.
  *
- * Pure: knows neither PostgreSQL nor curl.  json-c stays inside this folder, and float arrays never
- * meet it (design §6.7): they are scanned from the bytes or decoded from base64, into the caller's
- * array.  All text is UTF-8.  Nothing raises; failures come back in an InferFault.
+ * Pure: knows neither PostgreSQL nor curl.  No tree is ever built of an answer: it is walked once,
+ * and floats are read from the bytes or decoded from base64 on the way (design §6.7).  All text is
+ * UTF-8.  Nothing raises; failures come back in an InferFault.
  */
 #ifndef INFER_PROVIDER_PROVIDER_H
 #define INFER_PROVIDER_PROVIDER_H
@@ -23,54 +23,60 @@ typedef struct InferInput
 typedef struct InferFault
 {
 	InferReason reason; /* NONE = fine */
-	char message[256];	/* printable UTF-8, NUL-terminated; never contains request text or keys */
+	char message[256];  /* printable UTF-8, NUL-terminated; never contains request text or keys */
 } InferFault;
 
 typedef struct InferRequestShape
 {
 	InferTask task;
-	const char *remote_model;	 /* NUL-terminated */
-	const char *parameters_json; /* a JSON object's text; its members go into the body unchanged
-								  * (they win over ours, except model and the input member) */
-	bool ask_base64;			 /* embeddings as base64 (unless parameters say otherwise) */
+	const char *remote_model;    /* NUL-terminated */
+	const char *parameters_json; /* a JSON object's text, NULL = none; its members go into the body
+								  * unchanged, except `model` and the one that holds the input
+								  * (`input`, `messages`): these are ours */
+	bool ask_base64;             /* embeddings as base64 (unless parameters say otherwise) */
 } InferRequestShape;
 
 /* NULL if there is no such provider. "openai" is the one there is. */
-extern const InferProvider *infer_provider_find(const char *name);
+extern const InferProvider *
+infer_provider_find(const char *name);
 /* Comma-separated list for error hints. */
-extern const char *infer_provider_names(void);
+extern const char *
+infer_provider_names(void);
 
 /* Path below the server's url, e.g. "/embeddings". For INFER_TASK_CALL "" (the caller appends the
  * option `path`). */
-extern const char *infer_provider_path(const InferProvider *provider, InferTask task);
+extern const char *
+infer_provider_path(const InferProvider *provider, InferTask task);
 /* Most inputs a request may carry when the server object says nothing: openai embed 128, complete 1
  * (completions go to chat/completions as one user message), chat 1, call 1; and bytes of inputs. */
-extern int infer_provider_max_items(const InferProvider *provider, InferTask task);
-extern size_t infer_provider_max_bytes(const InferProvider *provider, InferTask task);
+extern int
+infer_provider_max_items(const InferProvider *provider, InferTask task);
+extern size_t
+infer_provider_max_bytes(const InferProvider *provider, InferTask task);
 
-/* Appends the request body. Returns false with fault set on bad parameters (not an object) or when
- * out was full. For INFER_TASK_CALL the single input is the body. */
-extern bool infer_provider_build(const InferProvider *provider, const InferRequestShape *shape,
-								 const InferInput *inputs, int ninputs, InferBuf *out,
-								 InferFault *fault);
+/* Appends the request body. Returns false with fault set on bad parameters (not an object, or
+ * "stream": true), on an input that is not UTF-8, and when out was full. For INFER_TASK_CALL the
+ * single input is the body. Only embed takes more than one input. */
+extern bool
+infer_provider_build(const InferProvider *provider, const InferRequestShape *shape,
+					 const InferInput *inputs, int ninputs, InferBuf *out, InferFault *fault);
 
 /* One answer of a reply, by position of the input. */
 typedef struct InferItem
 {
 	InferReason reason; /* NONE, or why this item has no result (MISSING_RESULT, MALFORMED_REPLY) */
-	const char *text;	/* completion text or JSON text: into the reply's memory; UTF-8 */
+	const char *text;   /* completion text or JSON text: into the reply's memory; UTF-8 */
 	size_t text_len;
-	bool text_has_nul; /* the text held U+0000 (fault F68): not representable, reason is set */
-	int dims;		   /* embeddings: number of floats */
-	const char *raw;   /* embeddings: where they are in the body (JSON list or base64 text) */
-	size_t raw_len;
-	bool base64;
+	bool text_has_nul;   /* the text held U+0000 (fault F68): not representable, reason is set */
+	int dims;            /* embeddings: number of floats */
+	const float *floats; /* embeddings: in the reply's memory */
+	bool base64;         /* the server did send base64 */
 } InferItem;
 
 typedef struct InferReply
 {
 	int nitems;
-	InferItem *items; /* nitems of them */
+	InferItem *items;      /* nitems of them */
 	int64_t prompt_tokens; /* -1 = not said */
 	int64_t completion_tokens;
 	const char *usage_json; /* slice of the body, NULL if none */
@@ -86,17 +92,22 @@ typedef struct InferReply
  * in full here (strict JSON numbers, finite as float4), so infer_reply_floats() cannot fail.
  * INFER_TASK_CALL: one item, text = the body, checked to be UTF-8 and one JSON value.
  */
-extern bool infer_provider_parse(const InferProvider *provider, InferTask task, const char *body,
-								 size_t len, int ninputs, InferReply *reply, InferFault *fault);
-/* Decodes the dims floats of an embedding item into dst. */
-extern void infer_reply_floats(const InferItem *item, float *dst);
-extern void infer_reply_free(InferReply *reply);
+extern bool
+infer_provider_parse(const InferProvider *provider, InferTask task, const char *body, size_t len,
+					 int ninputs, InferReply *reply, InferFault *fault);
+/* Copies the dims floats of an embedding item into dst. */
+extern void
+infer_reply_floats(const InferItem *item, float *dst);
+extern void
+infer_reply_free(InferReply *reply);
 
 /* The remote's own words in an error body (error.message, error as a string, detail, or the first
  * line of text), at most 256 bytes, control characters escaped, cut at a character boundary, into
  * out (NUL-terminated). Empty if there are none. */
-extern void infer_provider_error_text(const char *body, size_t len, char *out, size_t out_size);
+extern void
+infer_provider_error_text(const char *body, size_t len, char *out, size_t out_size);
 /* Does a 400/413 body say that the batch was too large (to be split)? For later issues too. */
-extern bool infer_provider_is_size_error(int status, const char *body, size_t len);
+extern bool
+infer_provider_is_size_error(int status, const char *body, size_t len);
 
 #endif

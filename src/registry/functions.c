@@ -40,7 +40,7 @@ static const InferFunction infer_functions[] = {
 };
 
 static HTAB *function_cache = NULL;
-static uint64 function_changes = 0;	   /* counts invalidations */
+static uint64 function_changes = 0;    /* counts invalidations */
 static uint64 function_cache_time = 0; /* function_changes when the cache was begun */
 
 static void
@@ -61,8 +61,9 @@ infer_prepare_function_cache(void)
 		CacheRegisterSyscacheCallback(PROCOID, infer_note_proc_change, (Datum) 0);
 		registered = true;
 	}
-	if (function_cache != NULL && (function_cache_time != function_changes ||
-								   hash_get_num_entries(function_cache) >= INFER_FUNCTION_CACHE_MAX))
+	if (function_cache != NULL &&
+		(function_cache_time != function_changes ||
+		 hash_get_num_entries(function_cache) >= INFER_FUNCTION_CACHE_MAX))
 	{
 		hash_destroy(function_cache);
 		function_cache = NULL;

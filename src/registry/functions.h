@@ -21,19 +21,21 @@ typedef enum InferValueKind
 typedef struct InferFunction
 {
 	const char *symbol; /* C symbol: infer_embed, infer_try_embed, infer_complete, ... */
-	const char *verb;	/* "embed", for messages */
+	const char *verb;   /* "embed", for messages */
 	InferTask task;
 	InferValueKind value;
-	bool outcome;		 /* a try_ twin: returns the composite, never raises for remote failures */
-	int nargs;			 /* 4, or 3 for call (no parameters) */
-	int parameters_arg;	 /* -1 if none; model is argument 0, the input argument 1 */
+	bool outcome;       /* a try_ twin: returns the composite, never raises for remote failures */
+	int nargs;          /* 4, or 3 for call (no parameters) */
+	int parameters_arg; /* -1 if none; model is argument 0, the input argument 1 */
 	int options_arg;
 	bool input_is_jsonb; /* chat, call */
 } InferFunction;
 
 /* NULL if the function is not one of ours (the common case: one hash probe). */
-extern const InferFunction *infer_function_lookup(Oid funcid);
+extern const InferFunction *
+infer_function_lookup(Oid funcid);
 /* The table entry by C symbol, for the functions' own bodies; never NULL for our symbols. */
-extern const InferFunction *infer_function_by_symbol(const char *symbol);
+extern const InferFunction *
+infer_function_by_symbol(const char *symbol);
 
 #endif

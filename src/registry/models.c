@@ -18,6 +18,7 @@
 #include "pg/report.h"
 #include "registry/models.h"
 #include "registry/servers.h"
+#include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -155,11 +156,10 @@ infer_check_task(const char *task)
 		if (strcmp(task, infer_task_name(i)) == 0)
 			return;
 	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown task \"%s\"", task),
-			 errhint("Tasks are: %s, %s, %s, %s.", infer_task_name(INFER_TASK_EMBED),
-					 infer_task_name(INFER_TASK_COMPLETE), infer_task_name(INFER_TASK_CHAT),
-					 infer_task_name(INFER_TASK_CALL))));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown task \"%s\"", task),
+					errhint("Tasks are: %s, %s, %s, %s.", infer_task_name(INFER_TASK_EMBED),
+							infer_task_name(INFER_TASK_COMPLETE), infer_task_name(INFER_TASK_CHAT),
+							infer_task_name(INFER_TASK_CALL))));
 }
 
 /* The caller may bind a model to this server. */
@@ -174,6 +174,7 @@ infer_model_create(const char *name, const char *task, const char *server, const
 {
 	const char *args[INFER_MODEL_COLUMNS];
 
+	PreventCommandIfReadOnly("infer.create_model()");
 	infer_check_text("name of a model", name, INFER_MODEL_NAME_MAX);
 	if (strchr(name, '/') != NULL)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -194,9 +195,9 @@ infer_model_create(const char *name, const char *task, const char *server, const
 							  " (name, task, server, remote_model, owner)"
 							  " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING",
 							  INFER_MODEL_COLUMNS, args, NULL) == 0)
-		ereport(ERROR, (errcode(ERRCODE_DUPLICATE_OBJECT),
-						errmsg("model \"%s\" already exists", name),
-						errhint("Change it with infer.alter_model().")));
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("model \"%s\" already exists", name),
+				 errhint("Change it with infer.alter_model().")));
 }
 
 /* Locks the model's row until the end of the transaction and checks that the caller owns it. */
@@ -209,17 +210,17 @@ infer_model_lock(const char *name)
 	if (infer_catalog_execute("SELECT owner FROM infer.model_catalog"
 							  " WHERE name OPERATOR(pg_catalog.=) $1 FOR UPDATE",
 							  1, &name, &owner) == 0)
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
-						errmsg("model \"%s\" does not exist", name),
-						errhint("infer.models lists the models.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("model \"%s\" does not exist", name),
+				 errhint("infer.models lists the models.")));
 	role = get_role_oid(owner, true);
 	if (OidIsValid(role) ? !has_privs_of_role(GetUserId(), role) : !superuser())
-		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-						errmsg("must be owner of model \"%s\"", name),
-						OidIsValid(role)
-							? 0
-							: errdetail("Its owner, the role \"%s\", does not exist any more.",
-										owner)));
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of model \"%s\"", name),
+				 OidIsValid(role)
+					 ? 0
+					 : errdetail("Its owner, the role \"%s\", does not exist any more.", owner)));
 }
 
 void
@@ -227,6 +228,7 @@ infer_model_alter(const char *name, const char *server, const char *remote_model
 {
 	const char *args[] = {name, server, remote_model};
 
+	PreventCommandIfReadOnly("infer.alter_model()");
 	if (server == NULL && remote_model == NULL)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("nothing to change in model \"%s\"", name),
@@ -245,6 +247,7 @@ infer_model_alter(const char *name, const char *server, const char *remote_model
 void
 infer_model_drop(const char *name)
 {
+	PreventCommandIfReadOnly("infer.drop_model()");
 	infer_model_lock(name);
 	infer_catalog_execute("DELETE FROM infer.model_catalog WHERE name OPERATOR(pg_catalog.=) $1", 1,
 						  &name, NULL);

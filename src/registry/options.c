@@ -1,12 +1,14 @@
 /*
  * registry/options.c - the options of servers and user mappings: names, limits, meaning.
  *
- * ALTER ... OPTIONS shows the validator the whole resulting list, on behalf of the role that alters.
- * So whoever may not name a key file cannot keep one in a mapping that he changes, either.
+ * ALTER ... OPTIONS shows the validator the whole resulting list, on behalf of the role that
+ * alters. So whoever may not name a key file cannot keep one in a mapping that he changes, either.
  * Errors about user mappings hide the statement from the log, and no value of a mapping is ever
  * repeated: a key may have been given under a wrong name.
  */
 #include "postgres.h"
+
+#include <limits.h>
 
 #include "catalog/pg_authid.h"
 #include "catalog/pg_foreign_server.h"
@@ -26,9 +28,9 @@
 #define INFER_DEFAULT_API "openai"
 /* Common servers close an idle connection after 5 s (uvicorn, llama.cpp); we let go earlier. */
 #define INFER_DEFAULT_KEEP_ALIVE_S 4
-#define INFER_MAX_CONCURRENCY 100000
-#define INFER_MAX_BATCH_SIZE 100000
-#define INFER_MAX_NODE 63
+#define INFER_MAX_CONCURRENCY      100000
+#define INFER_MAX_BATCH_SIZE       100000
+#define INFER_MAX_NODE             63
 
 typedef struct InferServerOption
 {
@@ -55,7 +57,7 @@ infer_read_int(const char *name, const char *value, int flags, int min, int max,
 	return result;
 }
 
-/* A non-empty line of text of at most max bytes. */
+/* A word of at most max bytes. ASCII, for it is shown in databases of any encoding. */
 static char *
 infer_read_word(const char *name, const char *value, size_t max)
 {
@@ -66,9 +68,10 @@ infer_read_word(const char *name, const char *value, size_t max)
 						errmsg("option \"%s\" must have from 1 to %zu bytes", name, max)));
 	for (size_t i = 0; i < len; i++)
 	{
-		if ((unsigned char) value[i] < 0x20 || value[i] == 0x7f)
-			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							errmsg("option \"%s\" must have no control characters", name)));
+		if ((unsigned char) value[i] < 0x20 || (unsigned char) value[i] >= 0x7f)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("option \"%s\" must have only printable ASCII characters", name)));
 	}
 	return pstrdup(value);
 }
@@ -106,9 +109,8 @@ infer_apply_keep_alive(const char *name, const char *value, InferServer *server)
 static void
 infer_apply_max_batch_bytes(const char *name, const char *value, InferServer *server)
 {
-	server->max_batch_bytes =
-		infer_read_int(name, value, GUC_UNIT_BYTE, 1, 1024 * 1024 * 1024,
-					   "a size from 1 to 1GB, in bytes without a unit");
+	server->max_batch_bytes = infer_read_int(name, value, GUC_UNIT_BYTE, 1, 1024 * 1024 * 1024,
+											 "a size from 1 to 1GB, in bytes without a unit");
 }
 
 static void
@@ -147,10 +149,10 @@ infer_apply_url(const char *name, const char *value, InferServer *server)
 
 	/* a url may hold a password by mistake: do not repeat it */
 	if (problem != NULL)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("invalid value for option \"%s\"", name),
-						errdetail("The url %s.", problem),
-						errhint("Write it like http://10.0.0.5:8000/v1.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for option \"%s\"", name), errdetail("The url %s.", problem),
+				 errhint("Write it like http://10.0.0.5:8000/v1."), errhidestmt(true)));
 	server->url = url.text;
 	server->scheme = url.scheme;
 	server->host = url.host;

@@ -18,7 +18,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#define INFER_TARGET_KEY_MAX 384 /* longer names are looked up every time */
+#define INFER_TARGET_KEY_MAX   384 /* longer names are looked up every time */
 #define INFER_TARGET_CACHE_MAX 256
 
 typedef struct InferTargetSlot
@@ -50,8 +50,8 @@ void
 infer_registry_init(void)
 {
 	static const int caches[] = {
-		FOREIGNSERVEROID, FOREIGNDATAWRAPPEROID, USERMAPPINGOID, AUTHOID, AUTHMEMMEMROLE,
-		DATABASEOID, /* whose owner is a member of pg_database_owner */
+		FOREIGNSERVEROID, FOREIGNDATAWRAPPEROID, USERMAPPINGOID, AUTHOID,
+		AUTHMEMMEMROLE,   DATABASEOID, /* whose owner is a member of pg_database_owner */
 	};
 
 	for (int i = 0; i < lengthof(caches); i++)
@@ -102,8 +102,8 @@ infer_prepare_target_cache(void)
 		hash_get_num_entries(target_cache) < INFER_TARGET_CACHE_MAX)
 		return;
 	if (cache_context == NULL)
-		cache_context = AllocSetContextCreate(CacheMemoryContext, "pg_inference targets",
-											  ALLOCSET_SMALL_SIZES);
+		cache_context =
+			AllocSetContextCreate(CacheMemoryContext, "pg_inference targets", ALLOCSET_SMALL_SIZES);
 	target_cache = NULL;
 	MemoryContextReset(cache_context);
 	ctl.keysize = INFER_TARGET_KEY_MAX;
@@ -165,8 +165,7 @@ infer_read_addressed_target(const char *model, InferTask task)
 
 	/* a raw body can name the model itself */
 	if (slash == model || (slash[1] == '\0' && task != INFER_TASK_CALL))
-		ereport(ERROR, (errcode(infer_errcode_config()),
-						errmsg("\"%s\" names no model", model),
+		ereport(ERROR, (errcode(infer_errcode_config()), errmsg("\"%s\" names no model", model),
 						errhint("Write it as server/remote_model, or create a model with "
 								"infer.create_model().")));
 	target->server = infer_server_read(infer_server_find(pnstrdup(model, slash - model), NULL));

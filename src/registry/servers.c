@@ -5,11 +5,17 @@
 
 #include "catalog/pg_foreign_server.h"
 #include "foreign/foreign.h"
-#include "pg/compat.h"
 #include "pg/report.h"
 #include "registry/options.h"
 #include "registry/servers.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
+
+/* 16 (commit c727f511bd7b) has one function for the privileges of all kinds of objects. */
+#if PG_VERSION_NUM < 160000
+#define object_aclcheck(classid, objectid, roleid, mode)                                           \
+	pg_foreign_server_aclcheck((objectid), (roleid), (mode))
+#endif
 
 /* Only a superuser can own a foreign data wrapper, so nobody else can make one of our name. */
 static bool
@@ -50,11 +56,11 @@ infer_server_read(Oid serverid)
 	server->name = foreign->servername;
 	infer_options_read_server(foreign->options, server);
 	if (server->url == NULL)
-		ereport(ERROR, (errcode(infer_errcode_config()),
-						errmsg("server \"%s\" has no url", server->name),
-						errhint("Set it with ALTER SERVER %s OPTIONS (ADD url "
-								"'http://host:port/v1').",
-								quote_identifier(server->name))));
+		ereport(ERROR,
+				(errcode(infer_errcode_config()), errmsg("server \"%s\" has no url", server->name),
+				 errhint("Set it with ALTER SERVER %s OPTIONS (ADD url "
+						 "'http://host:port/v1').",
+						 quote_identifier(server->name))));
 	return server;
 }
 

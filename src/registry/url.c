@@ -13,7 +13,7 @@
 #include "registry/url.h"
 
 #define INFER_HOST_MAX 253 /* bytes, DNS's limit */
-#define INFER_URL_MAX 2048
+#define INFER_URL_MAX  2048
 
 /* Lower-cases the scheme into url, sets *rest behind "://". */
 static const char *

@@ -35,7 +35,7 @@ typedef struct InferStep
 	const InferFunction *function;
 	int nargs;
 	ExprState **args;
-	bool constant;	/* asked once, shared by all rows */
+	bool constant;  /* asked once, shared by all rows */
 	bool forgotten; /* ... and forgotten on rescan */
 	/* what it reads */
 	int nuses;
@@ -49,11 +49,11 @@ typedef struct InferColumn
 {
 	int16 typlen;
 	bool typbyval;
-	bool emitted;				   /* the output reads it */
+	bool emitted;                  /* the output reads it */
 	const InferFunction *function; /* of calls */
 	Oid result_type;
 	InferEntry *shared; /* constant call: the one entry, pinned by the scan */
-	bool shared_begun;	/* shared is valid; NULL then means that the result is NULL */
+	bool shared_begun;  /* shared is valid; NULL then means that the result is NULL */
 } InferColumn;
 
 /*
@@ -75,9 +75,9 @@ typedef enum InferCellState
 typedef struct InferCell
 {
 	InferCellState state;
-	bool isnull;	   /* VALUE */
-	bool pinned;	   /* PENDING, DONE: by this row (else by the scan) */
-	Datum value;	   /* VALUE; copied into the window's context */
+	bool isnull;       /* VALUE */
+	bool pinned;       /* PENDING, DONE: by this row (else by the scan) */
+	Datum value;       /* VALUE; copied into the window's context */
 	InferEntry *entry; /* PENDING, DONE */
 } InferCell;
 
@@ -97,12 +97,12 @@ typedef enum InferRowState
 typedef struct InferRow
 {
 	InferRowState state;
-	bool passed;		/* no filter is ahead of it any more */
-	int first;			/* no step before this one is still to run */
-	int npending;		/* cells that are PENDING */
+	bool passed;        /* no filter is ahead of it any more */
+	int first;          /* no step before this one is still to run */
+	int npending;       /* cells that are PENDING */
 	MinimalTuple tuple; /* NULL while the child's own slot still holds it */
-	Size bytes;			/* it and what its calls held when they began */
-	Size call_bytes;	/* the latter alone */
+	Size bytes;         /* it and what its calls held when they began */
+	Size call_bytes;    /* the latter alone */
 	InferCell *cells;
 	bool *done; /* steps behind it */
 } InferRow;
@@ -111,16 +111,17 @@ typedef struct InferRow
 typedef enum InferDemandKind
 {
 	INFER_DEMAND_UNKNOWN, /* may stop at any row */
-	INFER_DEMAND_ALL,	  /* takes every row */
-	INFER_DEMAND_RUN	  /* as many as ExecutorRun() is asked for */
+	INFER_DEMAND_ALL,     /* takes every row */
+	INFER_DEMAND_RUN      /* as many as ExecutorRun() is asked for */
 } InferDemandKind;
 
 typedef struct InferDemand
 {
 	InferDemandKind kind;
 	LimitState *limit; /* the nearest one above, if any: wins over kind unless it has no count */
-	bool exact;		   /* the limit counts this scan's rows, one for one */
-	bool main_tree;	   /* part of the main plan tree, not of a subplan */
+	bool exact;        /* the limit counts this scan's rows, one for one */
+	bool main_tree;    /* part of the main plan tree, not of a subplan */
+	bool one_row;      /* mostly the first row is all it takes (EXISTS, scalar sub-select) */
 } InferDemand;
 
 typedef struct InferScanState
@@ -133,21 +134,23 @@ typedef struct InferScanState
 	int nsteps;
 	int nfilters;
 	int last_filter; /* number of the last FILTER step, -1 = none */
+	int ncalls;      /* CALL steps */
 	InferStep *steps;
 	InferColumn *columns;
 	int read_child; /* child columns that steps read: 1..read_child */
 	int emit_child; /* ... and that the output reads */
-	bool one_row;	/* INFER_HINT_ONE_ROW */
 	InferDemand demand;
 
 	/* what is fixed at the first row, and forgotten on rescan */
 	bool started;
-	bool sized;	   /* the window knows the calls' batch size and concurrency */
-	int64 wanted;  /* rows that the consumer is thought to want; 0 = not known, or all */
+	bool sized;   /* the window knows the calls' batch size and concurrency */
+	int64 wanted; /* rows that the consumer is thought to want; 0 = not known, or all */
 	bool takes_all;
-	bool exact;	   /* wanted is a promise */
+	bool exact; /* wanted is a promise */
 	InferWindow window;
-	int64 consumed; /* rows gone since the window last grew */
+	int64 wave;      /* behind a filter: open rows the last time that reading began */
+	int64 allowance; /* ... and how many more may be read now */
+	int64 consumed;  /* rows gone since the window last grew */
 
 	/* the ring: rows[head..tail), by number modulo size; live ones are not DROPPED */
 	InferRow *rows;
@@ -158,7 +161,7 @@ typedef struct InferScanState
 	int64 tail;
 	int64 nlive;
 	int64 nrunning;
-	int64 npassed;	/* live rows that have passed all filters */
+	int64 npassed;  /* live rows that have passed all filters */
 	Size row_bytes; /* of the live rows */
 	MemoryContext row_context;
 	Size budget;
@@ -168,11 +171,11 @@ typedef struct InferScanState
 	InferClient *client;
 	TupleTableSlot *child_slot; /* reads stored tuples */
 	bool child_ended;
-	bool over;		/* the consumer will not come back before a rescan */
-	bool emitting;	/* rows[head] is what was returned last: freed at the next call */
+	bool over;      /* the consumer will not come back before a rescan */
+	bool emitting;  /* rows[head] is what was returned last: freed at the next call */
 	int since_push; /* rows begun or emitted since the client was pushed */
-	int64 emitted;	/* since the (re)scan */
-	int64 decided;	/* rows that filters let pass, or not; for the pass rate; kept over rescans */
+	int64 emitted;  /* since the (re)scan */
+	int64 decided;  /* rows that filters let pass, or not; for the pass rate; kept over rescans */
 	int64 let_pass;
 
 	/* figures for EXPLAIN, kept over rescans */
@@ -180,37 +183,72 @@ typedef struct InferScanState
 	int64 max_window;
 } InferScanState;
 
+/* exec.c */
+extern bool
+infer_scan_is(PlanState *state);
+
 /* program.c */
-extern void infer_program_compile(InferScanState *scan);
+extern void
+infer_program_compile(InferScanState *scan);
 /* EXECUTE on every function it calls, for the current user, as the executor itself checks it. */
-extern void infer_program_check_privileges(InferScanState *scan);
+extern void
+infer_program_check_privileges(InferScanState *scan);
 
 /* rows.c */
-extern void infer_rows_init(InferScanState *scan);
+extern void
+infer_rows_init(InferScanState *scan);
 /* Reads one row of the child and runs it as far as it goes; false at the end of input. */
-extern bool infer_rows_read(InferScanState *scan);
+extern bool
+infer_rows_read(InferScanState *scan);
 /* Takes what has come back and runs rows on; frees dropped rows at the head. */
-extern void infer_rows_advance(InferScanState *scan);
+extern void
+infer_rows_advance(InferScanState *scan);
 /* Is the oldest row complete? */
-extern bool infer_rows_head_ready(InferScanState *scan);
+extern bool
+infer_rows_head_ready(InferScanState *scan);
 /* Fills the scan slot with the oldest row's output; raises its failed calls. */
-extern void infer_rows_load_head(InferScanState *scan);
-extern void infer_rows_drop_head(InferScanState *scan);
-extern void infer_rows_drop_all(InferScanState *scan);
-/* Unpins shared entries that must not outlive a rescan, or all. */
-extern void infer_rows_forget_shared(InferScanState *scan, bool all);
+extern void
+infer_rows_load_head(InferScanState *scan);
+extern void
+infer_rows_drop_head(InferScanState *scan);
+extern void
+infer_rows_drop_all(InferScanState *scan);
+/* Frees all but the oldest row, if that is the one that was returned last. */
+extern void
+infer_rows_drop_ahead(InferScanState *scan);
+/* Which constant calls are forgotten: those still on their way always, for a cancelled one is asked
+ * by nobody any more; those whose arguments change with a rescan; all. */
+typedef enum InferForget
+{
+	INFER_FORGET_UNDONE,
+	INFER_FORGET_CHANGED,
+	INFER_FORGET_ALL
+} InferForget;
+
+extern void
+infer_rows_forget_shared(InferScanState *scan, InferForget what);
 
 /* demand.c */
-extern void infer_demand_start(InferScanState *scan);
-extern void infer_demand_size(InferScanState *scan, const InferEntry *entry);
+extern void
+infer_demand_start(InferScanState *scan);
+extern void
+infer_demand_size(InferScanState *scan, const InferEntry *entry);
 /* How many more rows may be read now. */
-extern int64 infer_demand_room(const InferScanState *scan);
-extern void infer_demand_consumed(InferScanState *scan);
+extern int64
+infer_demand_room(InferScanState *scan);
+/* A row was read and stays. */
+extern void
+infer_demand_read(InferScanState *scan, const InferRow *row);
+extern void
+infer_demand_consumed(InferScanState *scan);
 /* Does the current ExecutorRun() of this scan's query run it to its end? */
-extern bool infer_demand_runs_to_end(const InferScanState *scan);
-extern void infer_demand_begun(InferScanState *scan); /* a scan was initialised */
+extern bool
+infer_demand_runs_to_end(const InferScanState *scan);
+extern void
+infer_demand_begun(void); /* a scan was initialised */
 
 /* explain.c */
-extern void infer_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es);
+extern void
+infer_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es);
 
 #endif

@@ -47,7 +47,7 @@
 #include "shmem/admission.h"
 
 #define ABSENT_MS 100
-#define NOBODY (-1)
+#define NOBODY    (-1)
 
 typedef struct AdmissionNode
 {
@@ -82,8 +82,8 @@ typedef struct AdmissionTable
 {
 	int capacity;
 	int nprocs;
-	int nbuckets; /* a power of two, at least twice the capacity */
-	int nkeys;	  /* table lock */
+	int nbuckets;                         /* a power of two, at least twice the capacity */
+	int nkeys;                            /* table lock */
 	int32 buckets[FLEXIBLE_ARRAY_MEMBER]; /* entry number or NOBODY; table lock */
 } AdmissionTable;
 
@@ -95,7 +95,7 @@ static LWLockPadded *locks = NULL;
 
 static bool exit_registered = false;
 
-#define table_lock() (&locks[0].lock)
+#define table_lock()        (&locks[0].lock)
 #define partition_lock(key) (&locks[1 + (key) % INFER_ADMISSION_PARTITIONS].lock)
 
 /* Sizes ---------------------------------------------------------------------------------------- */
@@ -159,7 +159,8 @@ infer_admission_shmem_attach(void *memory, LWLockPadded *tranche, bool found)
 		table->buckets[i] = NOBODY;
 }
 
-/* Exit ------------------------------------------------------------------------------------------ */
+/* Exit ------------------------------------------------------------------------------------------
+ */
 
 static void
 release_at_exit(int code, Datum arg)
@@ -305,8 +306,7 @@ line_remove(AdmissionEntry *entry, AdmissionNode *line, int proc)
 static bool
 is_absent(const AdmissionNode *node, TimestampTz now)
 {
-	return node->woken_at != 0 &&
-		   TimestampDifferenceExceeds(node->woken_at, now, ABSENT_MS);
+	return node->woken_at != 0 && TimestampDifferenceExceeds(node->woken_at, now, ABSENT_MS);
 }
 
 /* Invariant 3: wakes the first in line, as many as permits are free. */

@@ -69,7 +69,7 @@ extern void infer_admission_stat_reset(void); /* counters and peaks, not the key
 
 /* For segment.c: memory, LWLocks, and where they are. found: another process filled them. */
 #define INFER_ADMISSION_PARTITIONS 16
-#define INFER_ADMISSION_LOCKS (1 + INFER_ADMISSION_PARTITIONS)
+#define INFER_ADMISSION_LOCKS      (1 + INFER_ADMISSION_PARTITIONS)
 union LWLockPadded;
 extern size_t infer_admission_shmem_size(void);
 extern void infer_admission_shmem_attach(void *memory, union LWLockPadded *locks, bool found);

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Builds and runs the tests that need no server, with the address and undefined-behaviour sanitizers.
+#   sim/run.sh          all tests; one TAP line each, then "sim: N passed, N failed"
+#   sim/run.sh bench    what one embedding costs to read (optimised, no sanitizer)
+# CC chooses the compiler; OUT the folder for the programs (build/sim).
+set -eu
+cd "$(dirname "$0")/.."
+CC=${CC:-cc}
+OUT=${OUT:-build/sim}
+mkdir -p "$OUT"
+pure="src/core/*.c src/provider/*.c"
+
+if [ "${1:-}" = bench ]; then
+    # shellcheck disable=SC2086
+    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/bench_floats" sim/bench_floats.c $pure
+    exec "$OUT/bench_floats"
+fi
+
+flags="-std=c11 -Wall -Wextra -Werror -O1 -g -fno-omit-frame-pointer \
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined -Isrc -Isim"
+log="$OUT/sim.log"
+: >"$log"
+
+# the layers under test, once for all programs, by exactly what a bare compiler knows
+rm -f "$OUT"/*.o
+for source in $pure; do
+    # shellcheck disable=SC2086
+    $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
+done
+
+for program in test_core test_json test_provider test_request fuzz_provider; do
+    # shellcheck disable=SC2086
+    if ! $CC $flags -o "$OUT/$program" "sim/$program.c" "$OUT"/*.o; then
+        echo "not ok - $program: does not compile" >>"$log"
+        continue
+    fi
+    status=0
+    "$OUT/$program" >"$OUT/$program.out" 2>&1 || status=$?
+    cat "$OUT/$program.out" >>"$log"
+    # a program that stopped half-way has printed no plan, or fails without a failed test
+    if ! grep -q '^1\.\.' "$OUT/$program.out" ||
+        { [ "$status" -ne 0 ] && ! grep -q '^not ok' "$OUT/$program.out"; }; then
+        echo "not ok - $program: ended with status $status" >>"$log"
+    fi
+done
+
+# one numbering over all programs
+awk '/^1\.\./ { next }
+     /^(not )?ok( [0-9]+)? - / { n++; sub(/ok( [0-9]+)? - /, "ok " n " - ") }
+     { print }
+     END { print "1.." n }' "$log"
+passed=$(grep -c '^ok ' "$log" || true)
+failed=$(grep -c '^not ok' "$log" || true)
+echo "sim: $passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

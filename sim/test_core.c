@@ -1,0 +1,590 @@
+/*
+ * sim/test_core.c - tables of input and output for src/core.
+ *
+ * fail_P*: the numbered statements on proofs and retries.  What a proof says of a wire is tested
+ * here; that the wire is seen rightly, by the tests of the HTTP engine and those with a server.
+ */
+#include "core/batch.h"
+#include "core/buf.h"
+#include "core/proof.h"
+#include "core/retry.h"
+#include "core/types.h"
+#include "core/window.h"
+#include "tap.h"
+
+#include <string.h>
+
+/* --- words --- */
+
+static void
+test_reason_words(void)
+{
+	for (int i = 0; i < INFER_REASON_COUNT; i++)
+	{
+		const char *name = infer_reason_name((InferReason) i);
+		const char *code = infer_reason_code((InferReason) i);
+
+		CHECK_ROW(strlen(name) > 0, name);
+		CHECK_ROW(strlen(code) == 3, name);
+		CHECK_ROW(strspn(code, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 3, name);
+		for (int k = 0; k < i; k++)
+		{
+			CHECK_ROW(strcmp(code, infer_reason_code((InferReason) k)) != 0, name);
+			CHECK_ROW(strcmp(name, infer_reason_name((InferReason) k)) != 0, name);
+		}
+	}
+	CHECK(strcmp(infer_reason_name(INFER_REASON_TIMEOUT), "timeout") == 0);
+	CHECK(strcmp(infer_reason_code(INFER_REASON_TIMEOUT), "TMO") == 0);
+	CHECK(strcmp(infer_execution_name(INFER_MAYBE_EXECUTED), "maybe_executed") == 0);
+	CHECK(strcmp(infer_task_name(INFER_TASK_EMBED), "embed") == 0);
+	CHECK(strcmp(infer_reason_name((InferReason) 99), "unknown") == 0);
+}
+
+/* --- proofs --- */
+
+#define NA INFER_NOT_ADMITTED
+#define ME INFER_MAYBE_EXECUTED
+#define EX INFER_EXECUTED
+
+typedef struct ProofRow
+{
+	const char *name;
+	InferWire wire;
+	InferReason reason;
+	InferExecution execution;
+	InferVerdict verdict;
+} ProofRow;
+
+static void
+check_proofs(const ProofRow *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+	{
+		InferFinding found = infer_proof_classify(&rows[i].wire);
+
+		CHECK_ROW(found.reason == rows[i].reason, rows[i].name);
+		CHECK_ROW(found.execution == rows[i].execution, rows[i].name);
+		CHECK_ROW(found.verdict == rows[i].verdict, rows[i].name);
+	}
+}
+
+#define CHECK_PROOFS(rows) check_proofs(rows, sizeof(rows) / sizeof(rows[0]))
+
+#define WIRE(...)                                                                                  \
+	(InferWire)                                                                                    \
+	{                                                                                              \
+		__VA_ARGS__                                                                                \
+	}
+/* all of the request left */
+#define SENT .left = true, .request_complete = true
+
+static void
+test_fail_P1_nothing_left(void)
+{
+	const ProofRow rows[] = {
+		{"dns", WIRE(.end = INFER_WIRE_LOOKUP), INFER_REASON_LOOKUP_FAILED, NA,
+		 INFER_VERDICT_IGNORE},
+		{"refused", WIRE(.end = INFER_WIRE_CONNECT), INFER_REASON_CONNECT_FAILED, NA,
+		 INFER_VERDICT_IGNORE},
+		{"tls", WIRE(.end = INFER_WIRE_TLS), INFER_REASON_TLS_FAILED, NA, INFER_VERDICT_IGNORE},
+		{"denied", WIRE(.end = INFER_WIRE_DENIED), INFER_REASON_EGRESS_DENIED, NA,
+		 INFER_VERDICT_IGNORE},
+		{"memory", WIRE(.end = INFER_WIRE_INTERNAL), INFER_REASON_INTERNAL, NA,
+		 INFER_VERDICT_IGNORE},
+	};
+
+	CHECK_PROOFS(rows);
+}
+
+static void
+test_fail_P2_timeout_before_leaving(void)
+{
+	const ProofRow rows[] = {{"queued", WIRE(.end = INFER_WIRE_TIMEOUT), INFER_REASON_TIMEOUT, NA,
+							  INFER_VERDICT_IGNORE}};
+
+	CHECK_PROOFS(rows);
+}
+
+static void
+test_fail_P3_cancelled_before_leaving(void)
+{
+	const ProofRow rows[] = {
+		{"waiting", WIRE(.end = INFER_WIRE_CANCELLED), INFER_REASON_CANCELLED, NA,
+		 INFER_VERDICT_IGNORE},
+		{"after leaving", WIRE(.end = INFER_WIRE_CANCELLED, SENT), INFER_REASON_CANCELLED, ME,
+		 INFER_VERDICT_IGNORE},
+		{"half of it left", WIRE(.end = INFER_WIRE_CANCELLED, .left = true), INFER_REASON_CANCELLED,
+		 NA, INFER_VERDICT_IGNORE},
+		{"while answering",
+		 WIRE(.end = INFER_WIRE_CANCELLED, SENT, .status = 200, .has_body = true),
+		 INFER_REASON_CANCELLED, EX, INFER_VERDICT_IGNORE},
+		{"while refusing", WIRE(.end = INFER_WIRE_CANCELLED, SENT, .status = 429),
+		 INFER_REASON_CANCELLED, NA, INFER_VERDICT_IGNORE},
+	};
+
+	CHECK_PROOFS(rows);
+}
+
+static void
+test_fail_P4_P5_closed_without_a_byte(void)
+{
+	const ProofRow rows[] = {
+		{"closed", WIRE(.end = INFER_WIRE_DISCONNECT, SENT), INFER_REASON_DISCONNECTED, ME,
+		 INFER_VERDICT_ERROR},
+		{"cut before a head", WIRE(.end = INFER_WIRE_PARTIAL, SENT), INFER_REASON_DISCONNECTED, ME,
+		 INFER_VERDICT_ERROR},
+	};
+
+	CHECK_PROOFS(rows);
+}
+
+static void
+test_fail_P6_refused_stream(void)
+{
+	const ProofRow rows[] = {{"refused",
+							  WIRE(.end = INFER_WIRE_DISCONNECT, SENT, .refused_stream = true),
+							  INFER_REASON_DISCONNECTED, NA, INFER_VERDICT_ERROR}};
+
+	CHECK_PROOFS(rows);
+}
+
+static void
+test_fail_P7_P8_timeout_after_leaving(void)
+{
+	const ProofRow rows[] = {
+		{"accepted by the kernel", WIRE(.end = INFER_WIRE_TIMEOUT, SENT), INFER_REASON_TIMEOUT, ME,
+		 INFER_VERDICT_OVERLOADED},
+		{"stopped half-way", WIRE(.end = INFER_WIRE_TIMEOUT, .left = true), INFER_REASON_TIMEOUT,
+		 NA, INFER_VERDICT_OVERLOADED},
+		{"send error half-way", WIRE(.end = INFER_WIRE_DISCONNECT, .left = true),
+		 INFER_REASON_DISCONNECTED, NA, INFER_VERDICT_ERROR},
+		{"in the body", WIRE(.end = INFER_WIRE_TIMEOUT, SENT, .status = 200, .has_body = true),
+		 INFER_REASON_TIMEOUT, EX, INFER_VERDICT_OVERLOADED},
+		{"after the head", WIRE(.end = INFER_WIRE_TIMEOUT, SENT, .status = 200),
+		 INFER_REASON_TIMEOUT, ME, INFER_VERDICT_OVERLOADED},
+	};
+
+	CHECK_PROOFS(rows);
+}
+
+static void
+test_fail_P9_P10_overload(void)
+{
+	const ProofRow rows[] = {
+		{"429", WIRE(SENT, .status = 429), INFER_REASON_OVERLOADED, NA, INFER_VERDICT_OVERLOADED},
+		{"429 early, then reset", WIRE(.end = INFER_WIRE_DISCONNECT, .left = true, .status = 429),
+		 INFER_REASON_OVERLOADED, NA, INFER_VERDICT_OVERLOADED},
+		{"503", WIRE(SENT, .status = 503), INFER_REASON_OVERLOADED, ME, INFER_VERDICT_OVERLOADED},
+		{"503 trusted", WIRE(SENT, .status = 503, .trusted = true), INFER_REASON_OVERLOADED, NA,
+		 INFER_VERDICT_OVERLOADED},
+		{"529", WIRE(SENT, .status = 529), INFER_REASON_OVERLOADED, ME, INFER_VERDICT_OVERLOADED},
+		{"529 trusted", WIRE(SENT, .status = 529, .trusted = true), INFER_REASON_OVERLOADED, NA,
+		 INFER_VERDICT_OVERLOADED},
+	};
+
+	CHECK_PROOFS(rows);
+}
+
+typedef struct StatusRow
+{
+	int status;
+	InferReason reason;
+	InferExecution execution;
+	InferExecution trusted; /* with the server's address trusted */
+} StatusRow;
+
+static const StatusRow status_rows[] = {
+	{300, INFER_REASON_REDIRECTED, NA, NA},        {302, INFER_REASON_REDIRECTED, NA, NA},
+	{400, INFER_REASON_BAD_REQUEST, NA, NA},       {401, INFER_REASON_UNAUTHENTICATED, NA, NA},
+	{402, INFER_REASON_BAD_REQUEST, NA, NA},       {403, INFER_REASON_PERMISSION_DENIED, NA, NA},
+	{404, INFER_REASON_NOT_FOUND, NA, NA},         {405, INFER_REASON_BAD_REQUEST, NA, NA},
+	{406, INFER_REASON_BAD_REQUEST, NA, NA},       {408, INFER_REASON_BAD_REQUEST, ME, NA},
+	{409, INFER_REASON_BAD_REQUEST, ME, ME},       {411, INFER_REASON_BAD_REQUEST, NA, NA},
+	{413, INFER_REASON_REQUEST_TOO_LARGE, NA, NA}, {414, INFER_REASON_BAD_REQUEST, NA, NA},
+	{415, INFER_REASON_BAD_REQUEST, NA, NA},       {421, INFER_REASON_BAD_REQUEST, NA, NA},
+	{422, INFER_REASON_BAD_REQUEST, NA, NA},       {424, INFER_REASON_BAD_REQUEST, ME, ME},
+	{425, INFER_REASON_BAD_REQUEST, NA, NA},       {429, INFER_REASON_OVERLOADED, NA, NA},
+	{431, INFER_REASON_BAD_REQUEST, NA, NA},       {444, INFER_REASON_BAD_REQUEST, ME, ME},
+	{499, INFER_REASON_BAD_REQUEST, ME, ME},       {500, INFER_REASON_SERVER_ERROR, ME, ME},
+	{501, INFER_REASON_BAD_REQUEST, NA, NA},       {502, INFER_REASON_SERVER_ERROR, ME, ME},
+	{503, INFER_REASON_OVERLOADED, ME, NA},        {504, INFER_REASON_SERVER_ERROR, ME, ME},
+	{505, INFER_REASON_BAD_REQUEST, NA, NA},       {520, INFER_REASON_SERVER_ERROR, ME, ME},
+	{522, INFER_REASON_SERVER_ERROR, ME, ME},      {524, INFER_REASON_SERVER_ERROR, ME, ME},
+	{529, INFER_REASON_OVERLOADED, ME, NA},        {599, INFER_REASON_SERVER_ERROR, ME, ME},
+	{999, INFER_REASON_SERVER_ERROR, ME, ME},
+};
+
+static void
+test_fail_P11_statuses(void)
+{
+	for (size_t i = 0; i < sizeof(status_rows) / sizeof(status_rows[0]); i++)
+	{
+		const StatusRow *row = &status_rows[i];
+		InferWire wire = WIRE(SENT, .status = row->status);
+		InferFinding found = infer_proof_classify(&wire);
+		char name[16];
+
+		snprintf(name, sizeof(name), "%d", row->status);
+		CHECK_ROW(found.reason == row->reason, name);
+		CHECK_ROW(found.execution == row->execution, name);
+		wire.trusted = true;
+		CHECK_ROW(infer_proof_classify(&wire).execution == row->trusted, name);
+		/* the status stands whatever happened to the rest of its body */
+		wire.end = INFER_WIRE_PARTIAL;
+		CHECK_ROW(infer_proof_classify(&wire).reason == row->reason, name);
+	}
+}
+
+static void
+test_fail_P12_P13_P15_broken_success(void)
+{
+	const ProofRow rows[] = {
+		{"whole", WIRE(SENT, .status = 200, .has_body = true), INFER_REASON_NONE, EX,
+		 INFER_VERDICT_SUCCESS},
+		{"201", WIRE(SENT, .status = 201, .has_body = true), INFER_REASON_NONE, EX,
+		 INFER_VERDICT_SUCCESS},
+		{"empty", WIRE(SENT, .status = 200), INFER_REASON_INCOMPLETE_REPLY, ME,
+		 INFER_VERDICT_ERROR},
+		{"cut", WIRE(.end = INFER_WIRE_PARTIAL, SENT, .status = 200, .has_body = true),
+		 INFER_REASON_INCOMPLETE_REPLY, EX, INFER_VERDICT_ERROR},
+		{"reset", WIRE(.end = INFER_WIRE_DISCONNECT, SENT, .status = 200, .has_body = true),
+		 INFER_REASON_INCOMPLETE_REPLY, EX, INFER_VERDICT_ERROR},
+		{"cut before its body", WIRE(.end = INFER_WIRE_PARTIAL, SENT, .status = 200),
+		 INFER_REASON_INCOMPLETE_REPLY, ME, INFER_VERDICT_ERROR},
+		{"too large", WIRE(.end = INFER_WIRE_TOO_LARGE, SENT, .status = 200, .has_body = true),
+		 INFER_REASON_REPLY_TOO_LARGE, EX, INFER_VERDICT_ERROR},
+		{"bad encoding", WIRE(.end = INFER_WIRE_PROTOCOL, SENT, .status = 200, .has_body = true),
+		 INFER_REASON_MALFORMED_REPLY, EX, INFER_VERDICT_ERROR},
+	};
+
+	CHECK_PROOFS(rows);
+}
+
+static void
+test_fail_P16_garbage_status_line(void)
+{
+	const ProofRow rows[] = {
+		{"garbage", WIRE(.end = INFER_WIRE_PROTOCOL, SENT), INFER_REASON_MALFORMED_REPLY, ME,
+		 INFER_VERDICT_ERROR},
+		{"whole, without a status", WIRE(SENT), INFER_REASON_MALFORMED_REPLY, ME,
+		 INFER_VERDICT_ERROR},
+	};
+
+	CHECK_PROOFS(rows);
+}
+
+static void
+test_fail_P17_P18_floor(void)
+{
+	CHECK(infer_proof_floor(NA, NA) == NA);
+	CHECK(infer_proof_floor(NA, ME) == ME);
+	CHECK(infer_proof_floor(NA, EX) == ME);
+	CHECK(infer_proof_floor(ME, NA) == ME);
+	CHECK(infer_proof_floor(ME, EX) == ME);
+	CHECK(infer_proof_floor(EX, NA) == EX);
+	CHECK(infer_proof_floor(EX, ME) == EX);
+}
+
+/* Not left is always NOT_ADMITTED; success and EXECUTED need a 2xx, for every wire there is. */
+static void
+test_fail_P19_every_wire(void)
+{
+	static const int statuses[] = {0, 100, 200, 204, 302, 400, 404, 408, 429, 500, 502, 503, 504};
+
+	for (int bits = 0; bits < 32; bits++)
+	{
+		for (int end = INFER_WIRE_OK; end <= INFER_WIRE_INTERNAL; end++)
+		{
+			for (size_t s = 0; s < sizeof(statuses) / sizeof(statuses[0]); s++)
+			{
+				InferWire wire = {.end = (InferWireEnd) end,
+								  .left = bits & 1,
+								  .request_complete = bits & 2,
+								  .refused_stream = bits & 4,
+								  .has_body = bits & 8,
+								  .trusted = bits & 16,
+								  .status = statuses[s]};
+				bool success = wire.status >= 200 && wire.status < 300;
+				InferFinding found = infer_proof_classify(&wire);
+
+				if (!wire.left)
+					CHECK(found.execution == NA && found.verdict == INFER_VERDICT_IGNORE);
+				if (found.execution == EX)
+					CHECK(success);
+				if (found.reason == INFER_REASON_NONE)
+					CHECK(success && wire.left && wire.has_body && wire.end == INFER_WIRE_OK);
+				CHECK((found.reason == INFER_REASON_NONE) ==
+					  (found.verdict == INFER_VERDICT_SUCCESS));
+				if (wire.left && success)
+					CHECK(found.execution != NA);
+				CHECK((unsigned) found.reason < INFER_REASON_COUNT);
+			}
+		}
+	}
+}
+
+/* --- retries --- */
+
+static void
+test_fail_P29_never_repeated(void)
+{
+	static const InferReason never[] = {
+		INFER_REASON_NONE,
+		INFER_REASON_EGRESS_DENIED,
+		INFER_REASON_CREDENTIAL_MISSING,
+		INFER_REASON_CREDENTIAL_WITHHELD,
+		INFER_REASON_CANCELLED,
+		INFER_REASON_UNAUTHENTICATED,
+		INFER_REASON_PERMISSION_DENIED,
+		INFER_REASON_NOT_FOUND,
+		INFER_REASON_BAD_REQUEST,
+		INFER_REASON_REQUEST_TOO_LARGE,
+		INFER_REASON_REDIRECTED,
+		INFER_REASON_MALFORMED_REPLY,
+		INFER_REASON_REPLY_TOO_LARGE,
+		INFER_REASON_MISSING_RESULT,
+		INFER_REASON_MISALIGNED,
+		INFER_REASON_BUDGET,
+		INFER_REASON_INTERNAL,
+	};
+
+	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+	{
+		const char *name = infer_reason_name(never[i]);
+
+		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 4, never[i], NA), name);
+		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 4, never[i], ME), name);
+	}
+	for (int i = 0; i < INFER_REASON_COUNT; i++)
+		CHECK(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 4, (InferReason) i, EX));
+}
+
+static void
+test_retry_policies(void)
+{
+	static const InferReason passing[] = {INFER_REASON_LOOKUP_FAILED, INFER_REASON_CONNECT_FAILED,
+										  INFER_REASON_TIMEOUT,       INFER_REASON_DISCONNECTED,
+										  INFER_REASON_OVERLOADED,    INFER_REASON_SERVER_ERROR};
+
+	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
+	{
+		InferReason r = passing[i];
+		const char *name = infer_reason_name(r);
+
+		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_NEVER, 1, 4, r, NA), name);
+		CHECK_ROW(infer_retry_allowed(INFER_RETRY_NOT_ADMITTED, 1, 4, r, NA), name);
+		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_NOT_ADMITTED, 1, 4, r, ME), name);
+		CHECK_ROW(infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 4, r, ME), name);
+		CHECK_ROW(infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 3, 4, r, NA), name);
+		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 4, 4, r, NA), name);
+		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 1, r, NA), name);
+	}
+}
+
+static void
+test_retry_delays(void)
+{
+	/* the longest pauses: 50 ms doubling to 1 s; the shortest are half of them */
+	static const int64_t full[] = {50, 100, 200, 400, 800, 1000, 1000};
+
+	for (int i = 0; i < 7; i++)
+	{
+		CHECK(infer_retry_delay_ms(i + 1, -1, 0.0) == full[i] / 2);
+		CHECK(infer_retry_delay_ms(i + 1, -1, 0.999999) >= full[i] - 1);
+		CHECK(infer_retry_delay_ms(i + 1, -1, 0.999999) <= full[i]);
+	}
+	CHECK(infer_retry_delay_ms(2000000000, -1, 0.0) == 500);
+	CHECK(infer_retry_delay_ms(1, 2000, 0.5) == 2000);
+	CHECK(infer_retry_delay_ms(6, 100, 0.0) == 500);
+	CHECK(infer_retry_delay_ms(1, 0, 0.0) == 25);
+}
+
+/* --- batches and window --- */
+
+static void
+test_batch_limits(void)
+{
+	const InferBatchLimits provider = {128, 1000};
+
+	CHECK(infer_batch_limits(INFER_MODE_AUTOMATIC, -1, provider).max_items == 128);
+	CHECK(infer_batch_limits(INFER_MODE_BATCH, 0, provider).max_items == 128);
+	CHECK(infer_batch_limits(INFER_MODE_BATCH, 16, provider).max_items == 16);
+	CHECK(infer_batch_limits(INFER_MODE_BATCH, 500, provider).max_items == 128);
+	CHECK(infer_batch_limits(INFER_MODE_PER_ROW, 16, provider).max_items == 1);
+	CHECK(infer_batch_limits(INFER_MODE_BATCH, 16, provider).max_bytes == 1000);
+	CHECK(infer_batch_limits(INFER_MODE_BATCH, -1, (InferBatchLimits){0, 0}).max_items == 1);
+	CHECK(infer_batch_limits(INFER_MODE_BATCH, -1, (InferBatchLimits){0, 0}).max_bytes == 1);
+}
+
+static void
+test_batch_accepts(void)
+{
+	const InferBatchLimits limits = {3, 100};
+
+	CHECK(infer_batch_accepts(limits, 0, 0, 5000)); /* the first always fits */
+	CHECK(infer_batch_accepts(limits, 1, 60, 40));
+	CHECK(!infer_batch_accepts(limits, 1, 60, 41));
+	CHECK(!infer_batch_accepts(limits, 1, 5000, 1));
+	CHECK(!infer_batch_accepts(limits, 3, 10, 1));
+	CHECK(!infer_batch_accepts(limits, 1, 60, SIZE_MAX));
+}
+
+static void
+test_batch_leaves(void)
+{
+	const InferBatchLimits limits = {3, 100};
+	const struct
+	{
+		const char *name;
+		InferStreamingMode mode;
+		int size;
+		int items;
+		size_t bytes;
+		bool ended;
+		bool starved;
+		bool leaves;
+	} rows[] = {
+		{"empty", INFER_MODE_AUTOMATIC, -1, 0, 0, true, true, false},
+		{"per row", INFER_MODE_PER_ROW, -1, 1, 1, false, false, true},
+		{"full", INFER_MODE_AUTOMATIC, -1, 3, 5, false, false, true},
+		{"full of bytes", INFER_MODE_BATCH, -1, 1, 100, false, false, true},
+		{"waits for rows", INFER_MODE_AUTOMATIC, -1, 2, 5, false, false, false},
+		{"starved", INFER_MODE_AUTOMATIC, -1, 2, 5, false, true, true},
+		{"end of input", INFER_MODE_AUTOMATIC, -1, 2, 5, true, false, true},
+		{"batch mode waits though starved", INFER_MODE_BATCH, -1, 2, 5, false, true, false},
+		{"batch mode at the end", INFER_MODE_BATCH, -1, 2, 5, true, false, true},
+		{"size 0 waits for the end", INFER_MODE_AUTOMATIC, 0, 2, 5, false, true, false},
+		{"size 0 at the end", INFER_MODE_AUTOMATIC, 0, 2, 5, true, true, true},
+		{"size 0 when full", INFER_MODE_AUTOMATIC, 0, 3, 5, false, false, true},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CHECK_ROW(infer_batch_leaves(rows[i].mode, rows[i].size, limits, rows[i].items,
+									 rows[i].bytes, rows[i].ended,
+									 rows[i].starved) == rows[i].leaves,
+				  rows[i].name);
+}
+
+static void
+test_window_ramp(void)
+{
+	InferWindow w;
+
+	infer_window_init(&w, 16, 100);
+	CHECK(w.rows == 16);
+	infer_window_grow(&w);
+	CHECK(w.rows == 32);
+	infer_window_grow(&w);
+	infer_window_grow(&w);
+	CHECK(w.rows == 100);
+	infer_window_grow(&w);
+	CHECK(w.rows == 100);
+	infer_window_init(&w, 500, 100);
+	CHECK(w.rows == 100);
+	infer_window_init(&w, 0, 0);
+	CHECK(w.rows == 1);
+	infer_window_grow(&w);
+	CHECK(w.rows == 1);
+	infer_window_init(&w, INT64_MAX / 2 + 1, INT64_MAX);
+	infer_window_grow(&w);
+	CHECK(w.rows == INT64_MAX);
+}
+
+/* --- buffer --- */
+
+static void
+test_buf_limit(void)
+{
+	InferBuf buf;
+
+	infer_buf_init(&buf, 10);
+	CHECK(buf.data == NULL);
+	CHECK(infer_buf_add(&buf, "12345", 5));
+	CHECK(infer_buf_adds(&buf, "6789"));
+	CHECK(!infer_buf_adds(&buf, "xy"));
+	CHECK(buf.overflow && !buf.nomem);
+	CHECK(strcmp(buf.data, "123456789") == 0);
+	CHECK(infer_buf_addc(&buf, '0'));
+	CHECK(buf.len == 10 && strcmp(buf.data, "1234567890") == 0);
+	CHECK(!infer_buf_addc(&buf, '!'));
+	infer_buf_reset(&buf);
+	CHECK(buf.len == 0 && !buf.overflow && buf.data[0] == '\0');
+	CHECK(infer_buf_adds(&buf, "again"));
+	infer_buf_free(&buf);
+	CHECK(buf.data == NULL && buf.cap == 0);
+
+	infer_buf_init(&buf, SIZE_MAX);
+	CHECK(infer_buf_adds(&buf, "x"));
+	CHECK(!infer_buf_reserve(&buf, SIZE_MAX - 1));
+	CHECK(strcmp(buf.data, "x") == 0);
+	infer_buf_free(&buf);
+}
+
+static void
+test_buf_grows(void)
+{
+	InferBuf buf;
+
+	infer_buf_init(&buf, 1 << 20);
+	for (int i = 0; i < 100000; i++)
+	{
+		if (!infer_buf_addc(&buf, (char) ('a' + i % 26)))
+			break;
+	}
+	CHECK(buf.len == 100000);
+	CHECK(buf.data[0] == 'a' && buf.data[99999] == 'a' + 99999 % 26 && buf.data[100000] == '\0');
+	infer_buf_free(&buf);
+}
+
+static void
+test_buf_json_string(void)
+{
+	static const char in[] = "q\" b\\ n\n t\t r\r \b\f \x01 \x7f \xc3\xa9 \0 end";
+	static const char out[] = "\"q\\\" b\\\\ n\\n t\\t r\\r \\b\\f \\u0001 \\u007f \xc3\xa9 "
+							  "\\u0000 end\"";
+	InferBuf buf;
+
+	infer_buf_init(&buf, 1000);
+	CHECK(infer_buf_add_json_string(&buf, in, sizeof(in) - 1));
+	CHECK(strcmp(buf.data, out) == 0);
+	infer_buf_reset(&buf);
+	CHECK(infer_buf_add_json_string(&buf, "", 0));
+	CHECK(strcmp(buf.data, "\"\"") == 0);
+	infer_buf_free(&buf);
+
+	/* what does not fit leaves nothing behind */
+	infer_buf_init(&buf, 8);
+	CHECK(infer_buf_adds(&buf, "abc"));
+	CHECK(!infer_buf_add_json_string(&buf, "long\nish", 8));
+	CHECK(buf.overflow && strcmp(buf.data, "abc") == 0 && buf.len == 3);
+	infer_buf_free(&buf);
+}
+
+int
+main(void)
+{
+	TEST(reason_words);
+	TEST(fail_P1_nothing_left);
+	TEST(fail_P2_timeout_before_leaving);
+	TEST(fail_P3_cancelled_before_leaving);
+	TEST(fail_P4_P5_closed_without_a_byte);
+	TEST(fail_P6_refused_stream);
+	TEST(fail_P7_P8_timeout_after_leaving);
+	TEST(fail_P9_P10_overload);
+	TEST(fail_P11_statuses);
+	TEST(fail_P12_P13_P15_broken_success);
+	TEST(fail_P16_garbage_status_line);
+	TEST(fail_P17_P18_floor);
+	TEST(fail_P19_every_wire);
+	TEST(fail_P29_never_repeated);
+	TEST(retry_policies);
+	TEST(retry_delays);
+	TEST(batch_limits);
+	TEST(batch_accepts);
+	TEST(batch_leaves);
+	TEST(window_ramp);
+	TEST(buf_limit);
+	TEST(buf_grows);
+	TEST(buf_json_string);
+	return tap_done();
+}

@@ -1,0 +1,274 @@
+/* pg_inference--0.1.0.sql */
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION pg_inference" to load this file. \quit
+
+GRANT USAGE ON SCHEMA infer TO PUBLIC;
+
+--
+-- Servers: SQL/MED objects. The wrapper has no handler, so there are no foreign tables.
+--
+
+CREATE FUNCTION infer.fdw_validator(options text[], catalog oid)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_fdw_validator'
+LANGUAGE C STRICT;
+
+CREATE FOREIGN DATA WRAPPER pg_inference
+	NO HANDLER
+	VALIDATOR infer.fdw_validator;
+
+--
+-- Models. Written through the functions below only; the trigger tells all sessions of changes,
+-- also of those that a restore or a superuser makes by hand.
+--
+
+CREATE TABLE infer.model_catalog (
+	name text COLLATE "C" NOT NULL,
+	task text COLLATE "C" NOT NULL,
+	server text COLLATE "C" NOT NULL,
+	remote_model text COLLATE "C" NOT NULL,
+	owner text COLLATE "C" NOT NULL,
+	CONSTRAINT model_catalog_pkey PRIMARY KEY (name)
+);
+
+REVOKE ALL ON TABLE infer.model_catalog FROM PUBLIC;
+
+SELECT pg_catalog.pg_extension_config_dump('infer.model_catalog', '');
+
+CREATE FUNCTION infer.note_model_change()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'infer_note_model_change'
+LANGUAGE C;
+
+REVOKE ALL ON FUNCTION infer.note_model_change() FROM PUBLIC;
+
+CREATE TRIGGER note_change
+	AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON infer.model_catalog
+	FOR EACH STATEMENT EXECUTE FUNCTION infer.note_model_change();
+
+ALTER TABLE infer.model_catalog ENABLE ALWAYS TRIGGER note_change;
+
+CREATE VIEW infer.models AS
+	SELECT name, task, server, remote_model, owner
+	FROM infer.model_catalog;
+
+GRANT SELECT ON infer.models TO PUBLIC;
+
+CREATE FUNCTION infer.create_model(name text, task text, server text,
+	remote_model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_create_model'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION infer.alter_model(name text, server text DEFAULT NULL,
+	remote_model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_alter_model'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION infer.drop_model(name text)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_drop_model'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+--
+-- What the try_ functions return: exactly one of value and error is set.
+--
+
+CREATE TYPE infer.embed_outcome AS (
+	value real[],
+	error text,
+	reason text,
+	execution text,
+	http_status integer,
+	attempts integer,
+	server text,
+	usage jsonb,
+	elapsed interval
+);
+
+CREATE TYPE infer.text_outcome AS (
+	value text,
+	error text,
+	reason text,
+	execution text,
+	http_status integer,
+	attempts integer,
+	server text,
+	usage jsonb,
+	elapsed interval
+);
+
+CREATE TYPE infer.jsonb_outcome AS (
+	value jsonb,
+	error text,
+	reason text,
+	execution text,
+	http_status integer,
+	attempts integer,
+	server text,
+	usage jsonb,
+	elapsed interval
+);
+
+--
+-- Calls. Recognised by their C symbol, not by their name.
+--
+
+CREATE FUNCTION infer.embed(model text, input text,
+	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
+RETURNS real[]
+AS 'MODULE_PATHNAME', 'infer_embed'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+
+CREATE FUNCTION infer.complete(model text, prompt text,
+	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
+RETURNS text
+AS 'MODULE_PATHNAME', 'infer_complete'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+
+CREATE FUNCTION infer.chat(model text, messages jsonb,
+	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
+RETURNS text
+AS 'MODULE_PATHNAME', 'infer_chat'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+
+CREATE FUNCTION infer.call(model text, body jsonb, options jsonb DEFAULT '{}')
+RETURNS jsonb
+AS 'MODULE_PATHNAME', 'infer_call_raw'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+
+CREATE FUNCTION infer.try_embed(model text, input text,
+	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
+RETURNS infer.embed_outcome
+AS 'MODULE_PATHNAME', 'infer_try_embed'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+
+CREATE FUNCTION infer.try_complete(model text, prompt text,
+	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
+RETURNS infer.text_outcome
+AS 'MODULE_PATHNAME', 'infer_try_complete'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+
+CREATE FUNCTION infer.try_chat(model text, messages jsonb,
+	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
+RETURNS infer.text_outcome
+AS 'MODULE_PATHNAME', 'infer_try_chat'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+
+CREATE FUNCTION infer.try_call(model text, body jsonb, options jsonb DEFAULT '{}')
+RETURNS infer.jsonb_outcome
+AS 'MODULE_PATHNAME', 'infer_try_call'
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+
+--
+-- Statistics. Admission keys name hosts of all databases, so they are for those who may read all
+-- statistics.
+--
+
+CREATE FUNCTION infer._stat_admission(
+	OUT key text,
+	OUT max_limit integer,
+	OUT in_flight integer,
+	OUT waiting integer,
+	OUT peak integer,
+	OUT granted bigint,
+	OUT succeeded bigint,
+	OUT overloaded bigint,
+	OUT failed bigint,
+	OUT ignored bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_stat_admission'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 10 ROWS 20;
+
+CREATE VIEW infer.stat_admission AS
+	SELECT * FROM infer._stat_admission();
+
+CREATE FUNCTION infer.stat_reset()
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_stat_reset'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+REVOKE ALL ON FUNCTION infer._stat_admission() FROM PUBLIC;
+REVOKE ALL ON TABLE infer.stat_admission FROM PUBLIC;
+REVOKE ALL ON FUNCTION infer.stat_reset() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION infer._stat_admission() TO pg_read_all_stats;
+GRANT SELECT ON TABLE infer.stat_admission TO pg_read_all_stats;
+
+CREATE FUNCTION infer.version()
+RETURNS text
+AS 'MODULE_PATHNAME', 'infer_version'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+--
+-- Comments
+--
+
+COMMENT ON FOREIGN DATA WRAPPER pg_inference IS
+	'Inference servers: CREATE SERVER ... FOREIGN DATA WRAPPER pg_inference OPTIONS (url ...)';
+
+COMMENT ON FUNCTION infer.fdw_validator(text[], oid) IS
+	'Checks the options of servers and user mappings; raises for unknown options and bad values, and for key files or variables named by a role that may not read server files';
+
+COMMENT ON TABLE infer.model_catalog IS
+	'Models; written through infer.create_model, alter_model and drop_model only; read infer.models instead';
+COMMENT ON FUNCTION infer.note_model_change() IS
+	'Trigger of infer.model_catalog: has all sessions read it anew';
+COMMENT ON VIEW infer.models IS
+	'Models: name, task, server that serves it, what the server calls it, owning role';
+COMMENT ON COLUMN infer.models.name IS 'what calls name it';
+COMMENT ON COLUMN infer.models.task IS 'embed, complete, chat or call';
+COMMENT ON COLUMN infer.models.server IS 'the foreign server that serves it';
+COMMENT ON COLUMN infer.models.remote_model IS 'what that server calls it';
+COMMENT ON COLUMN infer.models.owner IS 'the role that may alter and drop it';
+
+COMMENT ON FUNCTION infer.create_model(text, text, text, text) IS
+	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server, and what the server calls it (default: the name). Needs USAGE on the server. Raises if the model exists';
+COMMENT ON FUNCTION infer.alter_model(text, text, text) IS
+	'Moves a model to another server or remote model; NULL leaves either as it is. Needs ownership of the model, and USAGE on the new server';
+COMMENT ON FUNCTION infer.drop_model(text) IS
+	'Drops a model. Needs ownership of it. Raises if there is no such model';
+
+COMMENT ON TYPE infer.embed_outcome IS
+	'Outcome of try_embed: exactly one of value and error is set';
+COMMENT ON TYPE infer.text_outcome IS
+	'Outcome of try_complete and try_chat: exactly one of value and error is set';
+COMMENT ON TYPE infer.jsonb_outcome IS
+	'Outcome of try_call: exactly one of value and error is set';
+
+COMMENT ON FUNCTION infer.embed(text, text, jsonb, jsonb) IS
+	'Embedding of a text: model (or server/remote_model), input; parameters go to the model, options say how to call. NULL in, NULL out, without a call. Raises SQLSTATE RN... (not admitted), RM... (may have run), RX... (ran, no usable answer), RC... (configuration), 42501 without USAGE on the server';
+COMMENT ON FUNCTION infer.complete(text, text, jsonb, jsonb) IS
+	'Completion of a prompt: model (or server/remote_model), prompt; parameters go to the model, options say how to call. NULL in, NULL out, without a call. Raises as infer.embed does';
+COMMENT ON FUNCTION infer.chat(text, jsonb, jsonb, jsonb) IS
+	'Answer to a conversation: model (or server/remote_model), a JSON array of messages with role and content; parameters go to the model, options say how to call. NULL in, NULL out, without a call. Raises as infer.embed does';
+COMMENT ON FUNCTION infer.call(text, jsonb, jsonb) IS
+	'Raw answer to a raw request body: model (or server/remote_model, or server/), body; option path is appended to the url of the server. NULL in, NULL out, without a call. Raises as infer.embed does';
+COMMENT ON FUNCTION infer.try_embed(text, text, jsonb, jsonb) IS
+	'As infer.embed, but a failed call is an outcome with error, reason and execution instead of an exception; configuration errors are raised';
+COMMENT ON FUNCTION infer.try_complete(text, text, jsonb, jsonb) IS
+	'As infer.complete, but a failed call is an outcome with error, reason and execution instead of an exception; configuration errors are raised';
+COMMENT ON FUNCTION infer.try_chat(text, jsonb, jsonb, jsonb) IS
+	'As infer.chat, but a failed call is an outcome with error, reason and execution instead of an exception; configuration errors are raised';
+COMMENT ON FUNCTION infer.try_call(text, jsonb, jsonb) IS
+	'As infer.call, but a failed call is an outcome with error, reason and execution instead of an exception; configuration errors are raised';
+
+COMMENT ON FUNCTION infer._stat_admission() IS
+	'Source of the view infer.stat_admission';
+COMMENT ON VIEW infer.stat_admission IS
+	'Permits for requests, one row per admission key of the whole cluster, since start or stat_reset(). Raises unless the library was preloaded';
+COMMENT ON COLUMN infer.stat_admission.key IS 'admission key: the option of the server, or scheme://host:port';
+COMMENT ON COLUMN infer.stat_admission.max_limit IS 'requests that may be in flight at once';
+COMMENT ON COLUMN infer.stat_admission.in_flight IS 'requests in flight now';
+COMMENT ON COLUMN infer.stat_admission.waiting IS 'processes that wait for a permit now';
+COMMENT ON COLUMN infer.stat_admission.peak IS 'most requests ever in flight at once';
+COMMENT ON COLUMN infer.stat_admission.granted IS 'permits given out';
+COMMENT ON COLUMN infer.stat_admission.succeeded IS 'requests that were answered';
+COMMENT ON COLUMN infer.stat_admission.overloaded IS 'requests refused for overload (429, 503)';
+COMMENT ON COLUMN infer.stat_admission.failed IS 'requests that failed otherwise';
+COMMENT ON COLUMN infer.stat_admission.ignored IS 'requests cancelled or never sent';
+COMMENT ON FUNCTION infer.stat_reset() IS
+	'Sets the counters and peaks of infer.stat_admission to zero; the limits stay. For superusers, and roles granted EXECUTE';
+COMMENT ON FUNCTION infer.version() IS
+	'Version of the library in use, for example 0.1.0';

@@ -1,0 +1,155 @@
+# Sessions that run beside the test, what their processes have open, and peers that never answer.
+#
+#   my $session = InferProc->start($node, 'name', "SELECT pg_sleep(60);\n");
+#   my $pid = $session->backend;                  # waits until it is there
+#   InferProc::sockets($pid, $port);              # its connections to that port
+#   my ($out, $err) = $session->finish;
+package InferProc;
+
+use strict;
+use warnings;
+use File::Basename qw(dirname);
+use File::Spec;
+use IO::Socket::INET;
+use IPC::Run;
+use Time::HiRes qw(sleep time);
+
+# A psql that runs the script on its own. Errors do not stop it; they show with their SQLSTATE.
+sub start
+{
+	my ($class, $node, $name, $sql, %options) = @_;
+	my $self = bless { node => $node, name => $name, in => $sql, out => '', err => '' }, $class;
+	my $database = $options{database} // 'postgres';
+	$self->{handle} = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d',
+			$node->connstr($database) . " application_name='$name'", '-f', '-'
+		],
+		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err});
+	return $self;
+}
+
+# The process number of its backend, once that is running a statement.
+sub backend
+{
+	my ($self) = @_;
+	return $self->{backend} if $self->{backend};
+	my $until = time + 60;
+	while (time < $until)
+	{
+		$self->{handle}->pump_nb;
+		my $pid = $self->{node}->safe_psql('postgres',
+			"SELECT pid FROM pg_stat_activity WHERE application_name = '$self->{name}'");
+		return $self->{backend} = $pid if $pid;
+		last unless $self->{handle}->pumpable;
+		sleep 0.01;
+	}
+	die "session $self->{name} is not there: $self->{err}";
+}
+
+# Waits for its end; returns what it printed.
+sub finish
+{
+	my ($self, $seconds) = @_;
+	my $until = time + ($seconds // 180);
+	while ($self->{handle}->pumpable)
+	{
+		$self->{handle}->pump_nb;
+		if (time > $until)
+		{
+			$self->{handle}->kill_kill;
+			die "session $self->{name} does not end: $self->{err}";
+		}
+		sleep 0.002;
+	}
+	$self->{handle}->finish;
+	return ($self->{out}, $self->{err});
+}
+
+# Ends the client (not its backend) without a word.
+sub kill_client
+{
+	my ($self) = @_;
+	$self->{handle}->signal('KILL');
+	$self->{handle}->finish;
+	return;
+}
+
+# Starts all, waits for all; returns [out, err] of each. The scripts run at the same time.
+sub run_all
+{
+	my ($node, $name, @scripts) = @_;
+	my $n = 0;
+	my @sessions = map { InferProc->start($node, $name . ++$n, $_) } @scripts;
+	return map { [ $_->finish ] } @sessions;
+}
+
+my @states = qw(- ESTABLISHED SYN_SENT SYN_RECV FIN_WAIT1 FIN_WAIT2 TIME_WAIT CLOSE CLOSE_WAIT
+  LAST_ACK LISTEN CLOSING);
+
+# IPv4 connections of a process to a port: { state, unsent } (bytes that the peer did not take yet).
+sub sockets
+{
+	my ($pid, $port) = @_;
+	my (%inode, @found);
+	opendir(my $dir, "/proc/$pid/fd") or return;
+	foreach my $fd (readdir $dir)
+	{
+		my $target = readlink("/proc/$pid/fd/$fd") // '';
+		$inode{$1} = 1 if $target =~ /^socket:\[(\d+)\]/;
+	}
+	open(my $tcp, '<', "/proc/$pid/net/tcp") or return;
+	while (<$tcp>)
+	{
+		my @field = split;
+		next unless @field > 9 && $inode{ $field[9] };
+		my ($remote) = $field[2] =~ /:([0-9A-F]{4})$/ or next;
+		next unless hex($remote) == $port;
+		my ($unsent) = $field[4] =~ /^([0-9A-F]+):/;
+		push @found, { state => $states[ hex $field[3] ] // $field[3], unsent => hex $unsent };
+	}
+	return @found;
+}
+
+# A figure of /proc/PID/status in kB, such as VmRSS.
+sub memory_kb
+{
+	my ($pid, $figure) = @_;
+	open(my $status, '<', "/proc/$pid/status") or return;
+	while (<$status>)
+	{
+		return $1 if /^$figure:\s+(\d+) kB/;
+	}
+	return;
+}
+
+# Builds the library that slow_dns.c describes; returns its path for LD_PRELOAD.
+sub build_slow_dns
+{
+	my ($folder) = @_;
+	my $source = File::Spec->rel2abs(dirname(__FILE__) . '/slow_dns.c');
+	my $library = "$folder/slow_dns.so";
+	system($ENV{CC} // 'cc', '-O1', '-shared', '-fPIC', '-o', $library, $source, '-ldl') == 0
+	  or die "cannot build $source";
+	return $library;
+}
+
+# A port that listens but never completes a connection: its line of the not yet accepted is full.
+# Returns the sockets, to be kept, and the port.
+sub full_listener
+{
+	my $listener = IO::Socket::INET->new(
+		Listen => 1, LocalAddr => '127.0.0.1', Proto => 'tcp') or die "cannot listen: $!";
+	listen($listener, 0) or die "cannot shorten the line: $!";
+	my @fillers;
+	for (1 .. 8)
+	{
+		push @fillers,
+		  IO::Socket::INET->new(
+			PeerAddr => '127.0.0.1', PeerPort => $listener->sockport, Proto => 'tcp',
+			Blocking => 0);
+	}
+	return ([ $listener, @fillers ], $listener->sockport);
+}
+
+1;

@@ -1,0 +1,111 @@
+/* endpoints.c - paths to actions. */
+#include "mockd.h"
+
+/* Settings to apply once so many items have been executed: /control?after_items=N&... */
+static struct scheduled { uint64_t at; char *query; struct scheduled *next; } *schedule;
+
+/* Applies name=value&name=value; returns the first name that could not be, NULL if all could. */
+const char *control_apply(char *query)
+{
+    char *save = NULL;
+    for (char *pair = strtok_r(query, "&", &save); pair; pair = strtok_r(NULL, "&", &save)) {
+        char *eq = strchr(pair, '=');
+        if (eq) *eq = 0;
+        if (!strcmp(pair, "defaults")) settings_default();
+        else if (!eq || !setting_apply(pair, eq + 1)) return pair;
+    }
+    queue_run();
+    return NULL;
+}
+
+void check_scheduled(void)
+{
+    for (struct scheduled **s = &schedule; *s;) {
+        struct scheduled *due = *s;
+        if (stats.executed < due->at) { s = &due->next; continue; }
+        *s = due->next;
+        control_apply(due->query);
+        free(due->query);
+        free(due);
+    }
+}
+
+void schedule_clear(void)
+{
+    for (struct scheduled *s; (s = schedule); free(s->query), free(s)) schedule = s->next;
+}
+
+static void reply_ok(struct req *r) { conn_reply(r, 200, "application/json", -1); }
+
+static void handle_control(struct req *r, char *query)
+{
+    unsigned long long after;
+    int used = 0;
+    if (query && sscanf(query, "after_items=%llu&%n", &after, &used) == 1 && used) {
+        struct scheduled *s = xcalloc(1, sizeof *s);
+        s->at = stats.executed + after;
+        s->query = strdup(query + used);
+        s->next = schedule;
+        schedule = s;
+        check_scheduled();
+    } else if (query) {
+        const char *bad = control_apply(query);
+        char message[400];
+        snprintf(message, sizeof message, "no such setting, or value out of range: %.300s", bad ? bad : "");
+        for (char *p = message; *p; p++) if (*p == '"' || *p == '\\' || *p < ' ') *p = '?';
+        if (bad) { reply_error(r, 400, "invalid_setting", message); return; }
+    }
+    settings_print(&r->out);
+    reply_ok(r);
+}
+
+static void handle_items(struct req *r, const char *query)
+{
+    unsigned min = 1, shown = 0;
+    if (query) sscanf(query, "min=%u", &min);
+    buf_str(&r->out, "[");
+    for (size_t i = 0; i < items.cap && shown < 10000; i++) {
+        struct entry *e = &items.e[i];
+        if (!e->key || e->executed < min) continue;
+        buf_fmt(&r->out, "%s\n{\"executed\":%u,\"seen\":%u,\"text\":\"", shown++ ? "," : "", e->executed, e->seen);
+        buf_json(&r->out, e->text, strlen(e->text));
+        buf_str(&r->out, "\"}");
+    }
+    buf_str(&r->out, "]\n");
+    reply_ok(r);
+}
+
+static void handle_connections(struct req *r)
+{
+    buf_str(&r->out, "[");
+    for (size_t i = 0; i < tallies.n; i++)
+        buf_fmt(&r->out, "%s\n{\"connection\":%" PRIu64 ",\"requests\":%u,\"ok\":%u,\"open\":%s}", i ? "," : "",
+                tallies.t[i].connection, tallies.t[i].requests, tallies.t[i].ok, tallies.t[i].open ? "true" : "false");
+    buf_str(&r->out, "]\n");
+    reply_ok(r);
+}
+
+void handle(struct req *r)
+{
+    char *query = strchr(r->path, '?');
+    bool post = !strcmp(r->method, "POST");
+    if (query) *query++ = 0;
+    if (!strcmp(r->path, "/v1/embeddings")) r->api = API_EMBEDDINGS;
+    else if (!strcmp(r->path, "/v1/chat/completions")) r->api = API_CHAT;
+    else if (!strcmp(r->path, "/v1/completions")) r->api = API_COMPLETIONS;
+    if (r->api) conn_count(r);
+    if (r->overlong) reply_error(r, 413, "request_too_large", "the body is too large");
+    else if (r->api && !post) reply_error(r, 405, "method_not_allowed", "use POST");
+    else if (r->api && set.api_key[0] && !r->authorized) reply_error(r, 401, "invalid_api_key", "wrong or missing API key");
+    else if (r->api) serve(r);
+    else if (!strcmp(r->path, "/stats")) { stats_print(&r->out); reply_ok(r); }
+    else if (!strcmp(r->path, "/stats/items")) handle_items(r, query);
+    else if (!strcmp(r->path, "/stats/connections")) handle_connections(r);
+    else if (!strcmp(r->path, "/control")) handle_control(r, query);
+    else if (!strcmp(r->path, "/reset")) { stats_reset(); schedule_clear(); buf_str(&r->out, "{}\n"); reply_ok(r); }
+    else if (!strcmp(r->path, "/health")) { buf_str(&r->out, "{\"status\":\"ok\"}\n"); reply_ok(r); }
+    else if (!strcmp(r->path, "/v1/models")) {
+        buf_str(&r->out, "{\"object\":\"list\",\"data\":[{\"id\":\"mock\",\"object\":\"model\",\"owned_by\":\"mockd\"}]}\n");
+        reply_ok(r);
+    } else reply_error(r, 404, "not_found", "no such endpoint");
+}

@@ -1,0 +1,199 @@
+# Permits belong to a server, not to a session: all sessions together keep its limit, and each
+# permit comes back however its request ends.
+use strict;
+use warnings;
+use InferTest;
+use InferProc;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $limit = 5;
+my $mock = InferTest::Mock->new;
+my $node = InferTest::new_node('permits', 'pg_inference.streaming_mode = per_row');
+InferTest::connect_mock($node, $mock, max_concurrency => $limit);
+
+sub given
+{
+	$mock->set('defaults', 'dim=4', @_);
+	$mock->reset;
+	return;
+}
+
+sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
+sub admission { return ask("SELECT $_[0] FROM infer.stat_admission"); }
+
+# Nothing is in flight, nobody waits, the server has no connection of ours that is at work.
+sub is_idle
+{
+	my ($name) = @_;
+	is(admission('sum(in_flight), sum(waiting)'), '0|0', "$name: no permit is out, nobody waits");
+	ok(InferTest::wait_until(10, sub { $mock->stat('in_flight') == 0 }),
+		"$name: nothing is in flight at the server");
+	return;
+}
+
+# ... and so it is usable at once: all permits can be had.
+sub is_usable
+{
+	my ($name) = @_;
+	is_idle($name);
+	given('base_ms=20');
+	my $got = ask(qq{SET statement_timeout = '30s';
+		SELECT count(infer.embed('m', 'again ' || i)) FROM generate_series(1, 20) i});
+	is($got, 20, "$name: calls go on");
+	is($mock->stat('max_in_flight'), $limit, "$name: with all of the permits");
+	return;
+}
+
+# Everybody hangs: starts a session whose script has all permits out.
+sub hanging
+{
+	my ($name, $script) = @_;
+	given('fault_hang=100');
+	my $session = InferProc->start($node, $name, $script);
+	ok(InferTest::wait_until(60, sub { $mock->stat('requests') == $limit }),
+		"$name: all permits are out");
+	is(admission('in_flight'), $limit, "$name: and counted");
+	return $session;
+}
+
+my $many = q{SELECT count(infer.embed('m', 'many ' || i)) FROM generate_series(1, 50) i};
+
+# Eight sessions at a time, some in a function's own body, some in a scan.
+given('base_ms=10', 'jitter=0.5');
+my @scripts = map {
+	($_ % 2 ? '' : "SET pg_inference.enable = off;\n")
+	  . "SELECT 'rows', count(infer.embed('m', 'shared $_ ' || i)) FROM generate_series(1, 60) i;\n"
+} 1 .. 8;
+my @results = InferProc::run_all($node, 'share', @scripts);
+is(scalar(grep { $_->[0] =~ /^rows\|60$/m && $_->[1] eq '' } @results),
+	8, 'eight sessions: all of them get their answers')
+  or diag(map { $_->[1] } @results);
+my $stats = $mock->stats;
+is($stats->{requests}, 480, 'eight sessions: each input is one request');
+is($stats->{max_in_flight}, $limit, 'eight sessions: together they use, and keep, the limit');
+is(admission('max_limit, peak, granted >= 480'), "$limit|$limit|t", 'eight sessions: so it is shown');
+is_usable('eight sessions');
+
+# The first configuration of a server's limit wins until the server restarts; another server object
+# with the same address shares it.
+given('base_ms=50');
+my $url = $mock->url;
+ask(qq{CREATE SERVER twin FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$url/v1')});
+@results = InferProc::run_all($node, 'twin',
+	map { "SELECT 'rows', count(infer.embed('$_', 'twin ' || i)) FROM generate_series(1, 40) i;" }
+	  qw(m twin/mock));
+is(scalar(grep { $_->[0] =~ /^rows\|40$/m } @results), 2, 'two servers, one address: work');
+cmp_ok($mock->stat('max_in_flight'), '<=', $limit, 'two servers, one address: one limit');
+is(admission('count(*)'), 1, 'two servers, one address: one admission key');
+
+# Ends that give permits back.
+my $session = hanging('cancel', "$many;");
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->backend . ')');
+$session->finish;
+is_usable('cancel');
+
+$session = hanging('terminate', "$many;");
+my $pid = $session->backend;
+$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid, 10000)");
+$session->finish;
+is_usable('terminate');
+
+# A client that is killed: the backend notices when asked to look, and at the latest when it writes.
+$session = hanging('killed client', "SET client_connection_check_interval = '100ms';\n$many;");
+$session->backend;
+$session->kill_client;
+ok( InferTest::wait_until(
+		60,
+		sub {
+			ask(q{SELECT count(*) FROM pg_stat_activity
+				WHERE application_name = 'killed client'}) == 0;
+		}),
+	'killed client: its backend ends');
+is_usable('killed client');
+
+$session = hanging('timeout', "SET statement_timeout = '1s';\n$many;");
+$session->finish;
+is_usable('timeout');
+
+# A scan stopped half-way, when rows were asked ahead: LIMIT, and a cursor that is closed.
+given('base_ms=20');
+is( ask(q{SELECT count(*) FROM (SELECT i FROM generate_series(1, 1000) i
+		WHERE infer.embed('m', 'limit ' || i) IS NOT NULL LIMIT 3) s}),
+	3, 'LIMIT: rows arrive');
+is_usable('LIMIT');
+
+given('base_ms=20');
+is( ask(q{BEGIN},
+		q{; DECLARE c CURSOR FOR SELECT i, infer.embed('m', 'cursor ' || i) IS NOT NULL
+			FROM generate_series(1, 1000) i;},
+		q{FETCH 1 FROM c; CLOSE c;},
+		q{SELECT in_flight FROM infer.stat_admission; COMMIT;}),
+	"1|t\n0", 'CLOSE: gives permits back, inside the transaction');
+is_usable('CLOSE');
+
+# An error in the statement, caught by a subtransaction: in SQL, and in PL/pgSQL.
+given('base_ms=20');
+my ($code, $out, $err) = $node->psql('postgres', q{
+	BEGIN;
+	SAVEPOINT s;
+	SELECT 1 / (5 - i), infer.embed('m', 'savepoint ' || i) IS NOT NULL FROM generate_series(1, 1000) i;
+	ROLLBACK TO s;
+	SELECT in_flight, waiting FROM infer.stat_admission;
+	SELECT infer.embed('m', 'after savepoint') IS NOT NULL;
+	COMMIT;}, on_error_stop => 0);
+like($err, qr/division by zero/, 'ROLLBACK TO: the statement fails');
+is($out, "0|0\nt", 'ROLLBACK TO: gives permits back, and the transaction goes on');
+is_usable('ROLLBACK TO');
+
+given('base_ms=20');
+is( ask(
+		q{CREATE FUNCTION catches() RETURNS text LANGUAGE plpgsql AS $$
+		DECLARE
+			r record;
+			said text := '';
+		BEGIN
+			BEGIN
+				FOR r IN SELECT i, infer.embed('m', 'caught ' || i) AS e FROM generate_series(1, 1000) i LOOP
+					IF r.i = 3 THEN
+						RAISE 'enough';
+					END IF;
+				END LOOP;
+			EXCEPTION WHEN raise_exception THEN
+				said := SQLERRM;
+			END;
+			RETURN said || ' ' || (SELECT in_flight FROM infer.stat_admission);
+		END $$;},
+		q{SELECT catches();}),
+	'enough 0', 'exception block: gives permits back');
+is_usable('exception block');
+
+# Who waits for a permit gets it when it comes back, without asking again and again.
+$session = hanging('holder', "$many;");
+my $waiter = InferProc->start($node, 'waiter',
+	"SELECT 'answered', infer.embed('m', 'waiter') IS NOT NULL;");
+ok(InferTest::wait_until(60, sub { admission('waiting') == 2 }),
+	'waiting: both sessions want more permits than there are');
+$mock->set('fault_hang=0');
+my $start = time;
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->backend . ')');
+$session->finish;
+($out) = $waiter->finish;
+my $took = time - $start;
+is($out, "answered|t\n", 'waiting: gets a permit that comes back');
+note(sprintf 'waiting: took %.0f ms', 1000 * $took);
+cmp_ok($took, '<', 5, 'waiting: soon');
+is_usable('waiting');
+
+# A crash of a backend restarts the server with an empty table.
+$session = hanging('crash', "$many;");
+kill 'KILL', $session->backend;
+$session->finish;
+ok($node->poll_query_until('postgres', 'SELECT true'), 'crash: the server comes back');
+is(admission('coalesce(sum(in_flight), 0)'), 0, 'crash: no permit is out');
+is_usable('crash');
+
+$node->stop;
+done_testing();

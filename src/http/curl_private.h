@@ -1,0 +1,113 @@
+/*
+ * http/curl_private.h - what the three files of the curl engine share.
+ *
+ * curl_engine.c  the transport: submit, step, release; lists of transfers; deadline
+ * curl_easy.c    one transfer's handle: options, callbacks, the latch and the veto
+ * curl_result.c  from CURLcode and what the callbacks saw to InferHttpResult
+ *
+ * Nothing in a callback may raise, wait, or call back into the library's multi interface.
+ */
+#ifndef INFER_HTTP_CURL_PRIVATE_H
+#define INFER_HTTP_CURL_PRIVATE_H
+
+#include <curl/curl.h>
+
+#include "http/pollset.h"
+#include "http/transport.h"
+
+/* Of the body of an error status so much is kept; the rest is read and dropped, so that the
+ * connection stays usable, unless it goes on for ever. */
+#define INFER_ERROR_BODY_KEPT	 (64 * 1024)
+#define INFER_ERROR_BODY_DROPPED (1024 * 1024)
+
+#define INFER_ADDRESS_LEN 46 /* INET6_ADDRSTRLEN */
+
+typedef enum InferTransferState
+{
+	INFER_TRANSFER_POOLED,	/* in transport->pool */
+	INFER_TRANSFER_RUNNING, /* in transport->running; curl has it */
+	INFER_TRANSFER_DONE,	/* in transport->done */
+	INFER_TRANSFER_HANDED	/* in transport->handed: the caller has seen it */
+} InferTransferState;
+
+typedef struct InferTransferList
+{
+	InferTransfer *first;
+	InferTransfer *last;
+	int count;
+} InferTransferList;
+
+struct InferTransfer
+{
+	InferTransfer *prev;
+	InferTransfer *next;
+	InferTransferState state;
+	CURL *easy;
+
+	/* the request */
+	void *user;
+	InferAddressCheck check_address;
+	void *check_arg;
+	size_t body_len;
+	int64_t started_us; /* monotonic */
+
+	/* what the handle is set to already; asked again only when it differs */
+	char *url;
+	bool tls;
+	struct curl_slist *headers; /* fixed headers, then the caller's */
+	int timeout_ms;
+	int connect_timeout_ms;
+	int max_idle_s;
+	size_t max_response_size;
+
+	/* the secret header heads the list of this request and is wiped with it */
+	struct curl_slist secret;
+	size_t secret_len;
+
+	/* what the callbacks saw */
+	bool left;		/* the latch: set before the first byte may go, never cleared */
+	bool vetoed;	/* curl wanted to send it once more */
+	bool denied;	/* the address check refused a peer */
+	bool body_seen; /* the first body byte came: status is final */
+	bool success;	/* ... and it is a 2xx */
+	size_t dropped; /* bytes of an error body not kept */
+	char denied_address[INFER_ADDRESS_LEN];
+
+	InferBuf body;
+	InferHttpResult result;
+	char error[CURL_ERROR_SIZE];
+};
+
+struct InferTransport
+{
+	CURLM *multi;
+	InferPollset pollset;
+	int64_t deadline_us; /* monotonic; -1 = none */
+	int64_t nudge_us;	 /* monotonic; when to look at silent sockets; -1 = not */
+	int64_t nudge_pause_us;
+	int tls_running;
+	int max_connections;
+	long connection_limit; /* what multi was told */
+	InferTransferList running;
+	InferTransferList done;
+	InferTransferList handed;
+	InferTransferList pool;
+};
+
+/* curl_engine.c */
+extern int64_t infer_monotonic_us(void);
+
+/* curl_easy.c */
+extern InferTransfer *infer_transfer_new(void); /* NULL without memory */
+extern void infer_transfer_free(InferTransfer *transfer);
+/* Readies the handle for a request; false without memory. */
+extern bool infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request);
+/* Forgets the request (the secret first of all), keeps the handle. */
+extern void infer_transfer_clear(InferTransfer *transfer);
+
+/* curl_result.c */
+extern void infer_transfer_conclude(InferTransfer *transfer, CURLcode code);
+/* For transfers that fail without curl's saying so. */
+extern void infer_transfer_conclude_internal(InferTransfer *transfer, const char *why);
+
+#endif

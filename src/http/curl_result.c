@@ -1,0 +1,221 @@
+/*
+ * http/curl_result.c - from CURLcode and what the callbacks saw to InferHttpResult.
+ *
+ * The claims rest on our own latch, not on curl's codes and counters: a code does not tell whether
+ * something left (a timeout can strike in any phase), and after a hidden second transmission the
+ * counters start again.  Source: spec failures §9.0 to §9.2.
+ *
+ * HTTP/2's "refused stream" proves that nothing ran, but curl answers it by sending again, which
+ * the veto stops, and tells nobody why it wanted to; so refused_stream is never claimed here.
+ */
+#include "http/curl_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MAX_RETRY_AFTER_S 86400
+
+/* Which phase was it that took too long?  Before the latch only. */
+static InferWireEnd
+end_of_timeout(const InferTransfer *transfer)
+{
+	curl_off_t resolved = 0;
+	curl_off_t connected = 0;
+
+	if (transfer->left || transfer->result.elapsed_us >= (int64_t) transfer->timeout_ms * 1000)
+		return INFER_WIRE_TIMEOUT;
+	curl_easy_getinfo(transfer->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved);
+	curl_easy_getinfo(transfer->easy, CURLINFO_CONNECT_TIME_T, &connected);
+	if (resolved == 0)
+		return INFER_WIRE_LOOKUP;
+	/* 7.88 counts the handshake as a part of connecting, but words it differently */
+	if (connected != 0 || strncmp(transfer->error, "SSL ", 4) == 0)
+		return INFER_WIRE_TLS;
+	return INFER_WIRE_CONNECT;
+}
+
+/* We ended it from inside a callback. */
+static InferWireEnd
+end_of_abort(const InferTransfer *transfer)
+{
+	if (transfer->vetoed)
+		return INFER_WIRE_DISCONNECT;
+	return transfer->denied ? INFER_WIRE_DENIED : INFER_WIRE_INTERNAL;
+}
+
+/* The size cap, seen in the Content-Length or while the body came. */
+static InferWireEnd
+end_of_refused_body(const InferTransfer *transfer)
+{
+	int status = transfer->result.wire.status;
+
+	if (transfer->body.nomem && !transfer->body.overflow)
+		return INFER_WIRE_INTERNAL;
+	/* an error status is an answer, however long its explanation */
+	return status >= 300 ? INFER_WIRE_OK : INFER_WIRE_TOO_LARGE;
+}
+
+static InferWireEnd
+end_of_lost_connection(const InferTransfer *transfer)
+{
+	if (transfer->result.wire.status != 0)
+		return INFER_WIRE_PARTIAL;
+	return transfer->left ? INFER_WIRE_DISCONNECT : INFER_WIRE_CONNECT;
+}
+
+static InferWireEnd
+end_of(const InferTransfer *transfer, CURLcode code)
+{
+	switch (code)
+	{
+		case CURLE_OK:
+			return INFER_WIRE_OK;
+		case CURLE_COULDNT_RESOLVE_HOST:
+		case CURLE_COULDNT_RESOLVE_PROXY:
+			return INFER_WIRE_LOOKUP;
+		case CURLE_COULDNT_CONNECT:
+			return transfer->denied ? INFER_WIRE_DENIED : INFER_WIRE_CONNECT;
+		case CURLE_OPERATION_TIMEDOUT:
+			return end_of_timeout(transfer);
+		case CURLE_ABORTED_BY_CALLBACK:
+			return end_of_abort(transfer);
+		case CURLE_WRITE_ERROR:
+		case CURLE_FILESIZE_EXCEEDED:
+			return end_of_refused_body(transfer);
+		case CURLE_SSL_CONNECT_ERROR:
+		case CURLE_PEER_FAILED_VERIFICATION:
+		case CURLE_SSL_CERTPROBLEM:
+		case CURLE_SSL_CIPHER:
+		case CURLE_SSL_CACERT_BADFILE:
+		case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
+		case CURLE_SSL_ISSUER_ERROR:
+		case CURLE_SSL_INVALIDCERTSTATUS:
+		case CURLE_SSL_CLIENTCERT:
+		case CURLE_SSL_ENGINE_NOTFOUND:
+		case CURLE_SSL_ENGINE_SETFAILED:
+		case CURLE_SSL_ENGINE_INITFAILED:
+		case CURLE_USE_SSL_FAILED:
+			return transfer->left ? end_of_lost_connection(transfer) : INFER_WIRE_TLS;
+		case CURLE_GOT_NOTHING:
+		case CURLE_SEND_ERROR:
+		case CURLE_RECV_ERROR:
+		case CURLE_PARTIAL_FILE:
+		case CURLE_HTTP2:
+		case CURLE_HTTP2_STREAM:
+		case CURLE_SEND_FAIL_REWIND:
+			return end_of_lost_connection(transfer);
+		case CURLE_WEIRD_SERVER_REPLY:
+		case CURLE_BAD_CONTENT_ENCODING:
+			return INFER_WIRE_PROTOCOL;
+		case CURLE_UNSUPPORTED_PROTOCOL: /* also "this is no HTTP answer" */
+			return transfer->left ? INFER_WIRE_PROTOCOL : INFER_WIRE_INTERNAL;
+		case CURLE_OUT_OF_MEMORY: /* also a header of more than 100 kB */
+			return transfer->result.wire.status != 0 ? INFER_WIRE_PROTOCOL : INFER_WIRE_INTERNAL;
+		default:
+			return transfer->left ? end_of_lost_connection(transfer) : INFER_WIRE_INTERNAL;
+	}
+}
+
+/* Seconds or an HTTP date; -1 if there is none that can be read. */
+static int64_t
+retry_after_ms(CURL *easy)
+{
+	struct curl_header *header;
+	const char *text;
+	size_t digits;
+	int64_t seconds = 0;
+
+	if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+		return -1;
+	text = header->value;
+	digits = strspn(text, "0123456789");
+	if (digits > 0 && text[digits] == '\0')
+		seconds = digits > 9 ? MAX_RETRY_AFTER_S : atol(text);
+	else
+	{
+		time_t when = curl_getdate(text, NULL);
+
+		if (when == (time_t) -1)
+			return -1;
+		seconds = (int64_t) when - (int64_t) time(NULL);
+	}
+	if (seconds < 0)
+		seconds = 0;
+	return (seconds > MAX_RETRY_AFTER_S ? MAX_RETRY_AFTER_S : seconds) * 1000;
+}
+
+/* Ours where we know better than the library, else its own; control characters are masked. */
+static void
+describe(InferTransfer *transfer, CURLcode code)
+{
+	InferHttpResult *result = &transfer->result;
+	char *text = transfer->error;
+	size_t size = sizeof(transfer->error);
+
+	if (result->wire.end == INFER_WIRE_OK)
+		text[0] = '\0';
+	else if (transfer->vetoed)
+		snprintf(text, size, "the server closed a kept connection without an answer");
+	else if (result->wire.end == INFER_WIRE_DENIED)
+		snprintf(text, size, "the address %s is not allowed", transfer->denied_address);
+	else if (result->wire.end == INFER_WIRE_TOO_LARGE)
+		snprintf(text, size, "the answer is larger than %zu bytes", transfer->max_response_size);
+	else if (text[0] == '\0')
+		snprintf(text, size, "%s", curl_easy_strerror(code));
+	for (char *c = text; *c != '\0'; c++)
+	{
+		if ((unsigned char) *c < ' ' || *c == 0x7f)
+			*c = '?';
+	}
+	result->error = text;
+}
+
+void
+infer_transfer_conclude(InferTransfer *transfer, CURLcode code)
+{
+	InferHttpResult *result = &transfer->result;
+	InferWire *wire = &result->wire;
+	CURL *easy = transfer->easy;
+	curl_off_t uploaded = 0;
+	curl_off_t downloaded = 0;
+	long status = 0;
+	long request_size = 0;
+	long new_connections = 0;
+
+	curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &request_size);
+	curl_easy_getinfo(easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
+	curl_easy_getinfo(easy, CURLINFO_SIZE_DOWNLOAD_T, &downloaded);
+	curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &new_connections);
+
+	result->elapsed_us = infer_monotonic_us() - transfer->started_us;
+	result->bytes_sent = (size_t) uploaded;
+	result->bytes_received = (size_t) downloaded;
+	result->reused_connection = transfer->left && new_connections == 0;
+
+	wire->left = transfer->left;
+	wire->status = status >= 200 ? (int) status : 0; /* 1xx is not an answer */
+	/* request_size is zero as long as no send has succeeded; after a veto nothing is sure */
+	wire->request_complete =
+		transfer->left &&
+		(transfer->vetoed || (request_size > 0 && (uint64_t) uploaded >= transfer->body_len));
+	wire->has_body = transfer->success && transfer->body.len > 0;
+	wire->end = end_of(transfer, code);
+	if (wire->status >= 300)
+		result->retry_after_ms = retry_after_ms(easy);
+	describe(transfer, code);
+}
+
+void
+infer_transfer_conclude_internal(InferTransfer *transfer, const char *why)
+{
+	InferWire *wire = &transfer->result.wire;
+
+	wire->end = INFER_WIRE_INTERNAL;
+	wire->left = transfer->left;
+	wire->request_complete = transfer->left;
+	snprintf(transfer->error, sizeof(transfer->error), "%s", why);
+	transfer->result.error = transfer->error;
+}

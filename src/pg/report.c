@@ -1,0 +1,269 @@
+/*
+ * pg/report.c - from a failure to SQLSTATE, message, detail and hint.
+ *
+ * The class of the SQLSTATE says what is proved, the rest says why:
+ *
+ *   RN...  the request was not executed      RX...  it was executed, without a usable answer
+ *   RM...  it may have been executed         RC...  configuration: nothing was sent
+ *
+ * so that PL/pgSQL can catch one failure (RNOVL), or a whole class (RN000).
+ *
+ * DETAIL quotes the other side, in at most 256 bytes of printable text.  An answer that refuses our
+ * key may repeat it, so what looks like a key is left out there.
+ */
+#include "postgres.h"
+
+#include <ctype.h>
+
+#include "lib/stringinfo.h"
+#include "mb/pg_wchar.h"
+
+#include "pg/report.h"
+
+#define MAX_WORDS 256
+#define MIN_KEY   12 /* shorter runs of letters and digits are not taken for keys */
+
+typedef struct ReasonText
+{
+	const char *what; /* completes "call of model ... failed: " */
+	const char *hint; /* NULL if there is nothing to advise */
+} ReasonText;
+
+static const ReasonText reason_texts[INFER_REASON_COUNT] = {
+	[INFER_REASON_NONE] = {"no failure", NULL},
+	[INFER_REASON_LOOKUP_FAILED] = {"the host name could not be resolved",
+									"Check the host in the server's url, and name resolution on "
+									"the database host."},
+	[INFER_REASON_CONNECT_FAILED] = {"could not connect",
+									 "Check that the inference server runs and is reachable at "
+									 "the server's url, or raise pg_inference.connect_timeout."},
+	[INFER_REASON_TLS_FAILED] = {"no secure connection could be established",
+								 "Check the inference server's certificate and the certificate "
+								 "authorities that the database host trusts."},
+	[INFER_REASON_EGRESS_DENIED] = {"the address is not allowed",
+									"A superuser can allow it with pg_inference.allowed_hosts."},
+	[INFER_REASON_CREDENTIAL_MISSING] = {"the API key could not be read",
+										 "Check the user mapping's api_key_file or api_key_env; "
+										 "the database server process must be able to read it."},
+	[INFER_REASON_CREDENTIAL_WITHHELD] = {"the API key was not sent over an unencrypted "
+										  "connection",
+										  "Use an https url, or set the server's option "
+										  "allow_cleartext to 'true' on a trusted network."},
+	[INFER_REASON_CANCELLED] = {"the request was given up", NULL},
+	[INFER_REASON_TIMEOUT] = {"no answer in time",
+							  "Raise pg_inference.request_timeout, the server's request_timeout "
+							  "or the option timeout."},
+	[INFER_REASON_DISCONNECTED] =
+		{"the connection was lost before an answer",
+		 "Check the inference server's log. What may have run is repeated "
+		 "only with pg_inference.retry = ambiguous."},
+	[INFER_REASON_OVERLOADED] = {"the server is overloaded",
+								 "Lower the server's max_concurrency, or allow more attempts with "
+								 "pg_inference.max_attempts."},
+	[INFER_REASON_UNAUTHENTICATED] = {"the server does not accept the API key",
+									  "Check the user mapping of the current role; without one "
+									  "no key is sent."},
+	[INFER_REASON_PERMISSION_DENIED] = {"the server denies access",
+										"Check what the API key of the user mapping may use."},
+	[INFER_REASON_NOT_FOUND] = {"the server does not know this model or path",
+								"Check the model's remote_model and the server's url."},
+	[INFER_REASON_BAD_REQUEST] = {"the server rejected the request",
+								  "Check the call's parameters and that the model can do this "
+								  "task."},
+	[INFER_REASON_REQUEST_TOO_LARGE] = {"the request is too large",
+										"Shorten the input, or lower the server's max_batch_size "
+										"or max_batch_bytes."},
+	[INFER_REASON_SERVER_ERROR] = {"the server failed", "Check the inference server's log."},
+	[INFER_REASON_REDIRECTED] = {"the server redirects to another address",
+								 "Redirects are not followed; set the server's url to the final "
+								 "address."},
+	[INFER_REASON_MALFORMED_REPLY] = {"the answer could not be read",
+									  "Check that the server's api option matches what it "
+									  "speaks."},
+	[INFER_REASON_INCOMPLETE_REPLY] = {"the answer was cut short",
+									   "Check the inference server's log and proxies in between."},
+	[INFER_REASON_REPLY_TOO_LARGE] = {"the answer is too large",
+									  "Raise pg_inference.max_response_size, or make batches "
+									  "smaller."},
+	[INFER_REASON_MISSING_RESULT] = {"the answer has no result for this input", NULL},
+	[INFER_REASON_MISALIGNED] = {"the answer's results cannot be matched to the inputs",
+								 "The server's embeddings must carry a correct index; with "
+								 "pg_inference.streaming_mode = per_row none is needed."},
+	[INFER_REASON_BUDGET] = {"the statement's budget is used up",
+							 "Raise pg_inference.statement_call_budget or "
+							 "pg_inference.statement_token_budget, or ask for fewer rows."},
+	[INFER_REASON_INTERNAL] = {"the request could not be handled", NULL},
+};
+
+static const ReasonText *
+reason_text(InferReason reason)
+{
+	if ((unsigned) reason >= INFER_REASON_COUNT || reason_texts[reason].what == NULL)
+		reason = INFER_REASON_INTERNAL;
+	return &reason_texts[reason];
+}
+
+/* Is this for the administrator to set right before anything can be sent? */
+static bool
+is_configuration(InferReason reason)
+{
+	return reason == INFER_REASON_EGRESS_DENIED || reason == INFER_REASON_CREDENTIAL_MISSING ||
+		   reason == INFER_REASON_CREDENTIAL_WITHHELD;
+}
+
+/* An earlier attempt may have run before the configuration broke: then the proof goes first. */
+int
+infer_report_sqlstate(InferReason reason, InferExecution execution)
+{
+	const char *code = infer_reason_code(reason);
+	char class = 'M';
+
+	if (execution == INFER_EXECUTED)
+		class = 'X';
+	else if (execution == INFER_NOT_ADMITTED)
+		class = is_configuration(reason) ? 'C' : 'N';
+	return MAKE_SQLSTATE('R', class, code[0], code[1], code[2]);
+}
+
+int
+infer_errcode_config(void)
+{
+	return MAKE_SQLSTATE('R', 'C', 'C', 'F', 'G');
+}
+
+char *
+infer_report_message(const InferFailure *failure)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "call");
+	if (failure->model != NULL)
+		appendStringInfo(&buf, " of model \"%s\"", failure->model);
+	if (failure->server != NULL)
+		appendStringInfo(&buf, " on server \"%s\"", failure->server);
+	appendStringInfo(&buf, " failed: %s", reason_text(failure->reason)->what);
+	return buf.data;
+}
+
+static bool
+is_key_char(char c)
+{
+	return isalnum((unsigned char) c) || strchr("-_.*+/=", c) != NULL;
+}
+
+/* Replaces runs that look like keys: long, of the usual alphabet, with a digit or mask in them. */
+static void
+append_without_keys(StringInfo buf, const char *words, int len)
+{
+	for (int i = 0; i < len;)
+	{
+		int run = 0;
+		bool mixed = false;
+
+		while (i + run < len && words[i + run] != '\0' && is_key_char(words[i + run]))
+		{
+			mixed |= isdigit((unsigned char) words[i + run]) || words[i + run] == '*';
+			run++;
+		}
+		if (run >= MIN_KEY && mixed)
+			appendStringInfoString(buf, "(withheld)");
+		else
+		{
+			run = Max(run, 1);
+			appendBinaryStringInfo(buf, words + i, run);
+		}
+		i += run;
+	}
+}
+
+/*
+ * What the other side or the library said, fit for DETAIL: valid in the database's encoding, one
+ * line, no longer than MAX_WORDS.  Never raises: what cannot be shown becomes a question mark.
+ */
+static void
+append_words(StringInfo buf, const char *words, bool hide_keys)
+{
+	int len = strlen(words);
+	bool valid = GetDatabaseEncoding() == PG_UTF8 && pg_verify_mbstr(PG_UTF8, words, len, true);
+	char *clean;
+
+	if (len > MAX_WORDS)
+		len = valid ? pg_encoding_mbcliplen(PG_UTF8, words, len, MAX_WORDS) : MAX_WORDS;
+	clean = pnstrdup(words, len);
+	for (int i = 0; i < len; i++)
+	{
+		unsigned char c = clean[i];
+
+		if (c < 0x20 || c == 0x7f || (c >= 0x80 && !valid))
+			clean[i] = '?';
+	}
+	if (hide_keys)
+		append_without_keys(buf, clean, len);
+	else
+		appendBinaryStringInfo(buf, clean, len);
+	pfree(clean);
+}
+
+static const char *
+proof_text(const InferFailure *failure)
+{
+	switch (failure->execution)
+	{
+		case INFER_NOT_ADMITTED:
+			return failure->attempts > 0 ? "The request was not executed." : "Nothing was sent.";
+		case INFER_MAYBE_EXECUTED:
+			return "The request may have been executed.";
+		case INFER_EXECUTED:
+			return "The request was executed, without a usable answer.";
+	}
+	return "It is unknown whether the request was executed.";
+}
+
+/* HTTP status 429 after 4 attempts: "slow down". The request was not executed. */
+static char *
+report_detail(const InferFailure *failure)
+{
+	bool refused = failure->reason == INFER_REASON_UNAUTHENTICATED ||
+				   failure->reason == INFER_REASON_PERMISSION_DENIED;
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	if (failure->http_status > 0)
+		appendStringInfo(&buf, "HTTP status %d", failure->http_status);
+	if (failure->attempts > 0)
+		appendStringInfo(&buf, "%s after %d attempt%s", buf.len > 0 ? "" : "Failed",
+						 failure->attempts, failure->attempts == 1 ? "" : "s");
+	if (failure->detail != NULL && failure->detail[0] != '\0')
+	{
+		/* quoted where they are the server's, who may say anything */
+		const char *quote = failure->http_status > 0 ? "\"" : "";
+
+		appendStringInfo(&buf, "%s%s", buf.len > 0 ? ": " : "", quote);
+		append_words(&buf, failure->detail, refused);
+		appendStringInfoString(&buf, quote);
+	}
+	if (buf.len > 0)
+		appendStringInfoString(&buf, buf.data[buf.len - 1] == '.' ? " " : ". ");
+	appendStringInfoString(&buf, proof_text(failure));
+	return buf.data;
+}
+
+/* What to do about it. Where the call names the setting that stopped it, only that one. */
+static const char *
+report_hint(const InferFailure *failure)
+{
+	if (failure->reason == INFER_REASON_BUDGET && failure->setting != NULL)
+		return psprintf("Raise %s, or ask for fewer rows.", failure->setting);
+	return reason_text(failure->reason)->hint;
+}
+
+void
+infer_report_failure(const InferFailure *failure)
+{
+	const char *hint = report_hint(failure);
+
+	ereport(ERROR, (errcode(infer_report_sqlstate(failure->reason, failure->execution)),
+					errmsg("%s", infer_report_message(failure)),
+					errdetail("%s", report_detail(failure)), hint ? errhint("%s", hint) : 0));
+}

@@ -1,0 +1,53 @@
+/*
+ * provider/internal.h - what a wire format is made of; shared by the files of this folder only.
+ */
+#ifndef INFER_PROVIDER_INTERNAL_H
+#define INFER_PROVIDER_INTERNAL_H
+
+#include "provider/floats.h"
+#include "provider/provider.h"
+
+struct InferProvider
+{
+	const char *name;
+	const char *path[INFER_TASK_COUNT];
+	int max_items[INFER_TASK_COUNT];
+	size_t max_bytes[INFER_TASK_COUNT];
+	bool (*build)(const InferRequestShape *shape, const InferInput *inputs, int ninputs,
+				  InferBuf *out, InferFault *fault);
+	bool (*parse)(InferTask task, InferJson *body, InferReply *reply, InferFault *fault);
+};
+
+/* What a reply owns. */
+typedef struct InferArena
+{
+	InferFloats floats; /* of all items, one behind the other */
+	char *text;         /* a decoded completion */
+} InferArena;
+
+extern const InferProvider infer_provider_openai;
+
+/* Fills fault (message is printf-like, cut to fit) and returns false. */
+extern bool
+infer_fault(InferFault *fault, InferReason reason, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+extern bool
+infer_fault_memory(InferFault *fault);
+extern bool
+infer_fault_json(InferFault *fault);
+
+/* Makes the string the item's text: in place where it has no escapes, else decoded into the arena.
+ * False: no memory. */
+extern bool
+infer_item_set_text(InferReply *reply, InferItem *item, const InferSlice *string);
+/* Reads the `usage` object at the cursor into reply. False: not JSON. */
+extern bool
+infer_reply_read_usage(InferReply *reply, InferJson *j);
+
+/* openai_embed.c, openai_text.c: parse of their tasks. */
+extern bool
+infer_openai_parse_embeddings(InferJson *body, InferReply *reply, InferFault *fault);
+extern bool
+infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault);
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * registry/egress.c - where requests may go.
+ *
+ * The host is judged as the server object names it, before anything is resolved; the address is
+ * judged again when the connection is made, so that a name cannot be pointed at the machine's own
+ * metadata service later.  Addresses are judged inside a callback of the HTTP library: nothing
+ * there may raise or allocate.
+ */
+#include "postgres.h"
+
+#include <arpa/inet.h>
+
+#include "pg/guc.h"
+#include "registry/registry.h"
+#include "registry/url.h"
+
+/* Networks where cloud machines hand out credentials to whoever asks from inside. */
+typedef struct InferNetwork
+{
+	const char *address;
+	int bits;
+} InferNetwork;
+
+static const InferNetwork denied_v4[] = {
+	{"169.254.0.0", 16},     /* link-local, with nearly all metadata services */
+	{"100.100.100.200", 32}, /* Alibaba Cloud metadata */
+	{"168.63.129.16", 32},   /* Azure's wire server */
+	{"192.0.0.192", 32},     /* Oracle Cloud metadata */
+};
+
+static const InferNetwork denied_v6[] = {
+	{"fe80::", 10},         /* link-local */
+	{"fd00:ec2::254", 128}, /* Amazon EC2 metadata */
+	{"fd20:ce::254", 128},  /* Google Cloud metadata */
+};
+
+/* IPv6 prefixes whose last four bytes are an IPv4 address: mapped, compatible, NAT64. */
+static const InferNetwork embedding_v6[] = {
+	{"::ffff:0:0", 96},
+	{"::", 96},
+	{"64:ff9b::", 96},
+};
+
+static bool
+infer_prefix_matches(const unsigned char *address, const unsigned char *network, int bits)
+{
+	int bytes = bits / 8;
+	int rest = bits % 8;
+
+	if (memcmp(address, network, bytes) != 0)
+		return false;
+	return rest == 0 || (address[bytes] >> (8 - rest)) == (network[bytes] >> (8 - rest));
+}
+
+/* family AF_INET (4 bytes) or AF_INET6 (16 bytes). */
+static bool
+infer_in_networks(int family, const unsigned char *address, const InferNetwork *networks, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		unsigned char network[16];
+
+		if (inet_pton(family, networks[i].address, network) == 1 &&
+			infer_prefix_matches(address, network, networks[i].bits))
+			return true;
+	}
+	return false;
+}
+
+/* Is this text an IP address, and a denied one? *is_address says the first. */
+static bool
+infer_address_denied(const char *text, bool *is_address)
+{
+	char plain[INET6_ADDRSTRLEN + 1];
+	size_t len = strcspn(text, "%"); /* without an IPv6 zone */
+	unsigned char address[16];
+
+	*is_address = false;
+	if (len >= sizeof(plain))
+		return true;
+	memcpy(plain, text, len);
+	plain[len] = '\0';
+	if (inet_pton(AF_INET, plain, address) == 1)
+	{
+		*is_address = true;
+		return infer_in_networks(AF_INET, address, denied_v4, lengthof(denied_v4));
+	}
+	if (inet_pton(AF_INET6, plain, address) != 1)
+		return true;
+	*is_address = true;
+	if (infer_in_networks(AF_INET6, address, embedding_v6, lengthof(embedding_v6)) &&
+		infer_in_networks(AF_INET, address + 12, denied_v4, lengthof(denied_v4)))
+		return true;
+	return infer_in_networks(AF_INET6, address, denied_v6, lengthof(denied_v6));
+}
+
+/* Does the host match the pattern, where * stands for any characters? Both without case. */
+static bool
+infer_host_matches(const char *pattern, size_t pattern_len, const char *host)
+{
+	const char *end = pattern + pattern_len;
+	const char *star = NULL; /* behind the last star seen */
+	const char *retry = NULL;
+
+	while (*host)
+	{
+		if (pattern < end && *pattern == '*')
+		{
+			star = ++pattern;
+			retry = host;
+		}
+		else if (pattern < end && pg_ascii_tolower((unsigned char) *pattern) ==
+									  pg_ascii_tolower((unsigned char) *host))
+		{
+			pattern++;
+			host++;
+		}
+		else if (star != NULL)
+		{
+			pattern = star;
+			host = ++retry;
+		}
+		else
+			return false;
+	}
+	while (pattern < end && *pattern == '*')
+		pattern++;
+	return pattern == end;
+}
+
+/* Does an element of allowed_hosts match? exact: stars do not count. *any: is there an element? */
+static bool
+infer_host_listed(const char *host, bool exact, bool *any)
+{
+	const char *p = infer_guc_allowed_hosts ? infer_guc_allowed_hosts : "";
+	bool listed = false;
+
+	*any = false;
+	while (*p)
+	{
+		const char *pattern;
+		size_t len;
+
+		p += strspn(p, ", \t\r\n");
+		pattern = p;
+		len = strcspn(p, ", \t\r\n");
+		p += len;
+		if (len == 0)
+			continue;
+		*any = true;
+		if (exact && memchr(pattern, '*', len) != NULL)
+			continue;
+		listed |= infer_host_matches(pattern, len, host);
+	}
+	return listed;
+}
+
+bool
+infer_egress_host(const InferServer *server)
+{
+	bool any;
+	bool listed = infer_host_listed(server->host, false, &any);
+
+	return !any || listed || infer_host_is_loopback(server->host);
+}
+
+void
+infer_egress_init(InferEgress *egress, const InferServer *server)
+{
+	bool any;
+	bool is_address;
+	bool denied = infer_address_denied(server->host, &is_address);
+
+	/* Only for a server that names the very address: a name could be pointed anywhere. */
+	egress->allow_link_local = is_address && denied && infer_host_listed(server->host, true, &any);
+}
+
+bool
+infer_egress_address(void *arg, const char *ip, int port)
+{
+	const InferEgress *egress = arg;
+	bool is_address;
+
+	return !infer_address_denied(ip, &is_address) || (is_address && egress->allow_link_local);
+}

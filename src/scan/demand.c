@@ -1,0 +1,368 @@
+/*
+ * scan/demand.c - how far an InferScan reads ahead.
+ *
+ * Reading ahead is what makes batches and keeps many calls in flight; it is also what makes calls
+ * for rows that nobody fetches.  So a scan learns what its consumer wants from three places:
+ *
+ * - the plan above it, once, in ExecutorStart: a Limit (whose count is read when the scan starts,
+ *   so parameters and rescans count), nodes that take every row, EXISTS and scalar sub-selects;
+ * - ExecutorRun's row count: FETCH 5, SELECT INTO;
+ * - what happens: filters' pass rate, and that the consumer came back for more.
+ *
+ * Who takes every row gets the whole window at once.  Who wants n rows gets n; behind a filter,
+ * n divided by the pass rate seen so far (a half to begin with), counting only rows whose filter is
+ * still open.  Of others nothing is known: the window starts small and doubles each time so many
+ * rows are gone (core/window.h).  In all cases it ends at twice what may be in flight, and at
+ * pg_inference.buffer_memory.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "executor/executor.h"
+#include "miscadmin.h"
+
+#include "pg/guc.h"
+#include "scan/state.h"
+
+#define LEAST_MAX_ROWS    1024
+#define FIRST_ROWS        64
+#define FIRST_ROWS_FILTER 4
+/* Dropped rows behind a slow oldest one keep their places: the ring's span is so many windows. */
+#define SPAN_WINDOWS 4
+/* The pass rate starts as if so many rows had been seen, half of them passing. */
+#define RATE_PRIOR 8.0
+
+/* The ExecutorRun() that is going on, innermost. */
+static EState *run_estate;
+static uint64 run_count;
+
+static uint64 scans_begun;
+static ExecutorStart_hook_type previous_start;
+static ExecutorRun_hook_type previous_run;
+
+static void
+visit(PlanState *state, InferDemand demand);
+
+void
+infer_demand_begun(void)
+{
+	scans_begun++;
+}
+
+bool
+infer_demand_runs_to_end(const InferScanState *scan)
+{
+	return run_estate == scan->css.ss.ps.state && run_count == 0;
+}
+
+/* At the first row: what is wanted, as far as it is known. */
+void
+infer_demand_start(InferScanState *scan)
+{
+	const InferDemand *demand = &scan->demand;
+	const LimitState *limit = demand->limit;
+
+	scan->wanted = 0;
+	scan->takes_all = false;
+	scan->exact = false;
+	scan->consumed = 0;
+	scan->emitted = 0;
+	scan->sized = false;
+	scan->wave = 0;
+	scan->allowance = 0;
+	if (demand->one_row)
+		scan->wanted = 1;
+	else if (limit != NULL && !limit->noCount)
+	{
+		scan->wanted = limit->count > PG_INT64_MAX - limit->offset ? PG_INT64_MAX
+																   : limit->count + limit->offset;
+		scan->exact = demand->exact && limit->limitOption == LIMIT_OPTION_COUNT;
+	}
+	else if (demand->kind == INFER_DEMAND_ALL)
+		scan->takes_all = true;
+	else if (demand->kind == INFER_DEMAND_RUN && run_estate == scan->css.ss.ps.state)
+	{
+		scan->takes_all = run_count == 0;
+		scan->wanted = (int64) Min(run_count, (uint64) PG_INT64_MAX);
+	}
+	infer_window_init(&scan->window, scan->wanted > 0 ? scan->wanted : FIRST_ROWS, LEAST_MAX_ROWS);
+}
+
+/* At the first call: the window in terms of its batches and of what may be in flight. */
+void
+infer_demand_size(InferScanState *scan, const InferEntry *entry)
+{
+	int64 batch = infer_call_batch_items(entry);
+	int64 most = Max(batch * infer_call_concurrency(entry) * 2, LEAST_MAX_ROWS);
+	int64 first;
+
+	if (scan->takes_all)
+		first = most;
+	else if (scan->wanted > 0)
+		first = scan->wanted;
+	else if (scan->nfilters > 0)
+		first = Max(batch, FIRST_ROWS_FILTER);
+	else
+		first = Max(batch * 2, FIRST_ROWS);
+	infer_window_init(&scan->window, first, most);
+	scan->sized = true;
+}
+
+void
+infer_demand_read(InferScanState *scan, const InferRow *row)
+{
+	if (!row->passed)
+		scan->allowance--;
+}
+
+void
+infer_demand_consumed(InferScanState *scan)
+{
+	if (++scan->consumed < scan->window.rows)
+		return;
+	scan->consumed = 0;
+	infer_window_grow(&scan->window);
+}
+
+/*
+ * Rows to read until what is wanted should be among them.  Behind a filter they come in waves, the
+ * next one when three quarters of the last are decided: the first few answers say little, and each
+ * row read too much is a call too much.
+ */
+static int64
+room_for_wanted(InferScanState *scan)
+{
+	int64 missing = scan->wanted - scan->emitted - scan->npassed;
+	int64 undecided = scan->nlive - scan->npassed;
+	double rate;
+
+	if (missing <= 0 || scan->nfilters == 0)
+		return missing;
+	if (scan->allowance <= 0 && undecided * 4 <= scan->wave)
+	{
+		rate = (scan->let_pass + RATE_PRIOR / 2) / (scan->decided + RATE_PRIOR);
+		if (scan->demand.one_row && scan->wave == 0)
+			rate = 1.0; /* as without us: the second row only if the first was not it */
+		scan->wave = (int64) Min(ceil(missing / rate), (double) scan->window.max);
+		scan->allowance = scan->wave - undecided;
+	}
+	return scan->allowance;
+}
+
+int64
+infer_demand_room(InferScanState *scan)
+{
+	int64 room;
+
+	if (!infer_guc_enable)
+		return 1 - scan->nlive;
+	if (scan->nlive > 0 && scan->row_bytes + scan->nlive * scan->answer_bytes >= scan->budget)
+		return 0;
+	if (scan->wanted > scan->emitted)
+		room = Min(room_for_wanted(scan), scan->window.max - scan->nlive);
+	else if (scan->exact)
+		room = 0;
+	else
+		room = scan->window.rows - scan->nlive;
+	return Min(room, scan->window.max * SPAN_WINDOWS - (scan->tail - scan->head));
+}
+
+/* For a child that is read to its end before anything else happens. */
+static InferDemand
+takes_all(InferDemand demand)
+{
+	return (InferDemand){.kind = INFER_DEMAND_ALL, .main_tree = demand.main_tree};
+}
+
+/* For a child of which nothing is known. */
+static InferDemand
+unknown(bool one_row)
+{
+	return (InferDemand){.kind = INFER_DEMAND_UNKNOWN, .one_row = one_row};
+}
+
+static void
+visit_array(PlanState **states, int n, InferDemand demand)
+{
+	for (int i = 0; i < n; i++)
+		visit(states[i], demand);
+}
+
+/* InitPlans and SubPlans. A CTE is visited from where it is read, too. */
+static void
+visit_subplans(List *subplans)
+{
+	ListCell *lc;
+
+	foreach (lc, subplans)
+	{
+		SubPlanState *state = lfirst_node(SubPlanState, lc);
+		InferDemand demand = unknown(false);
+
+		switch (state->subplan->subLinkType)
+		{
+			case EXISTS_SUBLINK:
+			case EXPR_SUBLINK:
+				demand.one_row = true;
+				break;
+			case ARRAY_SUBLINK:
+				demand.kind = INFER_DEMAND_ALL;
+				break;
+			case ANY_SUBLINK:
+			case ALL_SUBLINK:
+				if (state->subplan->useHashTable)
+					demand.kind = INFER_DEMAND_ALL;
+				break;
+			default:
+				break;
+		}
+		visit(state->planstate, demand);
+	}
+}
+
+/* An InferScan passes on what is wanted of it, row for row unless it filters. */
+static void
+visit_scan(InferScanState *scan, InferDemand demand)
+{
+	if (scan->demand.kind != INFER_DEMAND_ALL)
+	{
+		demand.one_row |= scan->demand.one_row;
+		scan->demand = demand;
+	}
+	demand.exact = demand.exact && scan->nfilters == 0;
+	visit(outerPlanState(&scan->css.ss.ps), demand);
+}
+
+static void
+visit_nestloop(NestLoopState *join, InferDemand demand)
+{
+	visit(outerPlanState(join), demand);
+	if (join->js.single_match || join->js.jointype == JOIN_SEMI || join->js.jointype == JOIN_ANTI)
+		demand = unknown(true);
+	visit(innerPlanState(join), demand);
+}
+
+/*
+ * Tells the scans below what is wanted of them.  Nodes that are not named here may drop or multiply
+ * rows: the demand passes on as a guess.
+ */
+static void
+visit(PlanState *state, InferDemand demand)
+{
+	if (state == NULL)
+		return;
+	check_stack_depth();
+	visit_subplans(state->initPlan);
+	visit_subplans(state->subPlan);
+	if (state->qual != NULL)
+		demand.exact = false;
+	switch (nodeTag(state))
+	{
+		case T_LimitState:
+			demand.limit = (LimitState *) state;
+			demand.exact = true;
+			demand.one_row = false;
+			visit(outerPlanState(state), demand);
+			return;
+		case T_ResultState:
+			visit(outerPlanState(state), demand);
+			return;
+		case T_SubqueryScanState:
+			visit(((SubqueryScanState *) state)->subplan, demand);
+			return;
+		case T_AppendState:
+			visit_array(((AppendState *) state)->appendplans, ((AppendState *) state)->as_nplans,
+						demand);
+			return;
+		case T_MergeAppendState:
+			visit_array(((MergeAppendState *) state)->mergeplans,
+						((MergeAppendState *) state)->ms_nplans, demand);
+			return;
+		case T_CustomScanState:
+			if (infer_scan_is(state))
+				visit_scan((InferScanState *) state, demand);
+			return;
+		case T_CteScanState:
+			demand.exact = false;
+			demand.main_tree = false;
+			visit(((CteScanState *) state)->cteplanstate, demand);
+			return;
+		case T_ModifyTableState:
+			if (((ModifyTable *) state->plan)->returningLists == NIL)
+				demand = takes_all(demand);
+			break;
+		case T_AggState:
+			if (((Agg *) state->plan)->aggstrategy == AGG_PLAIN ||
+				((Agg *) state->plan)->aggstrategy == AGG_HASHED)
+				demand = takes_all(demand);
+			break;
+		case T_SortState:
+		case T_HashState:
+			demand = takes_all(demand);
+			break;
+		case T_NestLoopState:
+			demand.exact = false;
+			visit_nestloop((NestLoopState *) state, demand);
+			return;
+		default:
+			break;
+	}
+	demand.exact = false;
+	visit(outerPlanState(state), demand);
+	visit(innerPlanState(state), demand);
+}
+
+static void
+demand_executor_start(QueryDesc *query, int eflags)
+{
+	uint64 before = scans_begun;
+
+	if (previous_start)
+		previous_start(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
+	if (scans_begun != before && (eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+		visit(query->planstate, (InferDemand){.kind = INFER_DEMAND_RUN, .main_tree = true});
+}
+
+/* 18 (commit 3eea7a0c97e9) dropped execute_once. */
+#if PG_VERSION_NUM >= 180000
+#define RUN_ARGS QueryDesc *query, ScanDirection direction, uint64 count
+#define RUN_PASS query, direction, count
+#else
+#define RUN_ARGS QueryDesc *query, ScanDirection direction, uint64 count, bool execute_once
+#define RUN_PASS query, direction, count, execute_once
+#endif
+
+static void
+demand_executor_run(RUN_ARGS)
+{
+	EState *outer_estate = run_estate;
+	uint64 outer_count = run_count;
+
+	run_estate = query->estate;
+	run_count = count;
+	PG_TRY();
+	{
+		if (previous_run)
+			previous_run(RUN_PASS);
+		else
+			standard_ExecutorRun(RUN_PASS);
+	}
+	PG_FINALLY();
+	{
+		run_estate = outer_estate;
+		run_count = outer_count;
+	}
+	PG_END_TRY();
+}
+
+void
+infer_demand_init(void)
+{
+	previous_start = ExecutorStart_hook;
+	ExecutorStart_hook = demand_executor_start;
+	previous_run = ExecutorRun_hook;
+	ExecutorRun_hook = demand_executor_run;
+}

@@ -1,0 +1,50 @@
+/*
+ * scan/hooks.c - where the planner meets us.
+ *
+ * The planner hook should be the outermost one (list pg_inference last in shared_preload_libraries),
+ * so that the pre-pass runs before, and the rewrite after, everybody else.
+ */
+#include "postgres.h"
+
+#include "call/call.h"
+#include "nodes/extensible.h"
+#include "optimizer/planner.h"
+#include "pg/guc.h"
+#include "scan/plan.h"
+
+static planner_hook_type previous_planner_hook = NULL;
+
+static PlannedStmt *
+infer_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	bool active = infer_guc_enable && infer_preloaded && parse->commandType != CMD_UTILITY;
+	PlannedStmt *volatile stmt = NULL;
+
+	if (active)
+		parse = infer_prepass(parse);
+	infer_planning_depth++;
+	PG_TRY();
+	{
+		if (previous_planner_hook)
+			stmt = previous_planner_hook(parse, query_string, cursor_options, params);
+		else
+			stmt = standard_planner(parse, query_string, cursor_options, params);
+	}
+	PG_FINALLY();
+	{
+		infer_planning_depth--;
+	}
+	PG_END_TRY();
+	if (active)
+		infer_rewrite(stmt, cursor_options);
+	return stmt;
+}
+
+void
+infer_scan_init(void)
+{
+	RegisterCustomScanMethods(&infer_scan_methods);
+	previous_planner_hook = planner_hook;
+	planner_hook = infer_planner;
+	infer_demand_init();
+}

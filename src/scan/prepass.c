@@ -1,0 +1,128 @@
+/*
+ * scan/prepass.c - variable-free calls become InitPlans, before the planner sees them.
+ *
+ * infer.embed(m, 'query') in "ORDER BY v <-> infer.embed(m, 'query')" has one value per execution.
+ * Left as it is, the planner would call the model to estimate selectivities, also under plain
+ * EXPLAIN.  Written as (SELECT infer.embed(m, 'query')) it is evaluated at most once, lazily, and
+ * its value can be an index condition (planner.md §1.2).
+ *
+ * Works on a copy: the plan cache keeps the original tree.
+ */
+#include "postgres.h"
+
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "scan/plan.h"
+#include "scan/rewrite.h"
+#include "utils/lsyscache.h"
+
+/* One query level. */
+typedef struct PrepassLevel
+{
+	bool has_from; /* PL/pgSQL takes a level without FROM for an expression: hands off (P1) */
+	bool added;
+} PrepassLevel;
+
+/* Anything whose value may differ from row to row, or that a sub-select may not hold? */
+static bool
+varies_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Aggref:
+		case T_WindowFunc:
+		case T_GroupingFunc:
+		case T_SubLink:
+		case T_SubPlan:
+		case T_CaseTestExpr:
+		case T_CoerceToDomainValue:
+		case T_SetToDefault:
+		case T_CurrentOfExpr:
+		case T_PlaceHolderVar:
+			return true;
+		case T_Param:
+			return ((Param *) node)->paramkind != PARAM_EXTERN;
+		default:
+			return expression_tree_walker(node, varies_walker, context);
+	}
+}
+
+static bool
+is_constant_call(Node *node)
+{
+	return infer_is_call(node) && !varies_walker(node, NULL) && !expression_returns_set(node) &&
+		   !contain_volatile_functions(node);
+}
+
+static Node *
+make_scalar_subselect(Node *call)
+{
+	Query *query = makeNode(Query);
+	SubLink *link = makeNode(SubLink);
+
+	query->commandType = CMD_SELECT;
+	query->querySource = QSRC_ORIGINAL;
+	query->canSetTag = true;
+	query->targetList = list_make1(makeTargetEntry((Expr *) call, 1, pstrdup("call"), false));
+	query->jointree = makeFromExpr(NIL, NULL);
+	query->stmt_location = -1;
+
+	link->subLinkType = EXPR_SUBLINK;
+	link->subselect = (Node *) query;
+	link->location = -1;
+	return (Node *) link;
+}
+
+static Node *
+prepass_mutator(Node *node, void *context)
+{
+	PrepassLevel *level = context;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Query))
+		return (Node *) infer_prepass((Query *) node);
+	/* FROM f('a') runs once already, and a composite result must stay a function's */
+	if (IsA(node, RangeTblFunction) && infer_is_call(((RangeTblFunction *) node)->funcexpr))
+		return copyObject(node);
+	if (level->has_from && is_constant_call(node))
+	{
+		level->added = true;
+		return make_scalar_subselect(copyObject(node));
+	}
+	return expression_tree_mutator(node, prepass_mutator, context);
+}
+
+/* Calls in VALUES lists are evaluated once each anyway; an InitPlan per row would only cost. */
+static void
+restore_values(Query *query, Query *original)
+{
+	ListCell *lc;
+	ListCell *lo;
+
+	forboth (lc, query->rtable, lo, original->rtable)
+	{
+		RangeTblEntry *rte = lfirst(lc);
+
+		if (rte->rtekind == RTE_VALUES)
+			rte->values_lists = copyObject(((RangeTblEntry *) lfirst(lo))->values_lists);
+	}
+}
+
+Query *
+infer_prepass(Query *query)
+{
+	PrepassLevel level = {.has_from = query->jointree != NULL && query->jointree->fromlist != NIL};
+	Query *result;
+
+	if (!infer_contains_call((Node *) query))
+		return query;
+	result = query_tree_mutator(query, prepass_mutator, &level, 0);
+	restore_values(result, query);
+	result->hasSubLinks = result->hasSubLinks || level.added;
+	return result;
+}

@@ -1,0 +1,121 @@
+/*
+ * scan/rewrite.h - what the files of the plan rewrite share (rewrite.c has the essay).
+ *
+ * Private to src/scan: walk.c, rewrite*.c, joins.c, extract.c, build.c.  Backend-local, no locks;
+ * all nodes are made in the planner's memory context.
+ */
+#ifndef INFER_SCAN_REWRITE_H
+#define INFER_SCAN_REWRITE_H
+
+#include "postgres.h"
+#include "nodes/plannodes.h"
+#include "scan/plan.h"
+
+/* One statement being rewritten. */
+typedef struct InferRewrite
+{
+	PlannedStmt *stmt;
+	int next_id;	 /* next free plan_node_id */
+	bool has_locks;	 /* FOR UPDATE/SHARE somewhere: nothing of ours above LockRows */
+	bool one_row;	 /* the node in hand feeds something that stops at the first row */
+} InferRewrite;
+
+/*
+ * What a processed node hands to its parent.  vexprs has one entry per column of the planner's
+ * layout (labels), over the columns of plan as it is now, as Var(OUTER_VAR, n): a plain Var is a
+ * real column, anything else a virtual one.  pending are conditions that must still be applied, in
+ * order, in the same terms.
+ */
+typedef struct InferProc
+{
+	Plan *plan;
+	List *labels; /* TargetEntries as the planner made them */
+	List *vexprs;
+	List *pending;
+} InferProc;
+
+/* An InferScan (or a plain projection) under construction over child. */
+typedef struct InferBuild
+{
+	InferRewrite *rw;
+	Plan *child;
+	int nchild;
+	List *columns; /* scan tuple columns behind the child's: expressions in INDEX_VAR terms */
+	List *exprs;   /* per step: List(expr, guard...) */
+	List *kinds;   /* per step: InferStepKind */
+	List *targets; /* per step: column or 0 */
+	List *constants;
+	List *targetlist; /* outputs, in INDEX_VAR terms */
+} InferBuild;
+
+/* --- walk.c: questions about expressions and plans --- */
+extern bool infer_is_call(const Node *node);
+/* Like infer_contains_call, but does not look into aggregates and window functions. */
+extern bool infer_contains_open_call(Node *node);
+extern bool infer_may_fail(Node *node);
+extern bool infer_contains_subplan(Node *node);
+extern bool infer_contains_params(Node *node, const Bitmapset *ids);
+extern bool infer_contains_exec_param(Node *node);
+extern bool infer_contains_case_test(Node *node);
+extern bool infer_contains_var(Node *node, int varno);
+extern bool infer_contains_any_var(Node *node);
+extern bool infer_is_real(const Node *vexpr);
+extern int infer_count_references(Node *node, int varno, AttrNumber attno);
+extern List *infer_plan_children(Plan *plan);
+extern bool infer_plan_has_call(Plan *plan);
+extern bool infer_plan_has_lock(Plan *plan);
+extern int infer_plan_max_id(Plan *plan, int seen);
+
+/* --- rewrite.c: the driver and the moves every node rule is made of --- */
+extern InferProc *infer_proc(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_unchanged(Plan *plan);
+extern Plan *infer_mat(InferRewrite *rw, InferProc *proc);
+extern Plan *infer_proc_mat(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_mat_partial(InferRewrite *rw, InferProc *proc, const Bitmapset *need);
+extern InferProc *infer_mat_columns(InferRewrite *rw, InferProc *proc);
+extern InferProc *infer_lift(InferRewrite *rw, Plan *node, List *pending);
+extern InferProc *infer_hold_volatile(InferRewrite *rw, InferProc *proc);
+extern List *infer_take_quals(List **quals, bool unsafe_too);
+extern InferProc *infer_settle(InferRewrite *rw, InferProc *proc, List *users);
+extern Node *infer_substitute(Node *node, int varno, List *vexprs);
+extern Node *infer_renumber(Node *node, int from, int to);
+extern List *infer_dummy_tlist(List *child_tlist);
+extern Var *infer_var_for(int varno, AttrNumber attno, const Node *expr);
+extern Plan *infer_make_material(InferRewrite *rw, Plan *child);
+extern void infer_copy_plan_info(Plan *to, Plan *from);
+extern void infer_take_init_plans(Plan *to, Plan *from);
+
+/* --- rewrite_scan.c, rewrite_upper.c, rewrite_join.c: rules per node type --- */
+extern InferProc *infer_proc_scan(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_proc_result(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_proc_gather_merge(InferRewrite *rw, GatherMerge *node);
+extern InferProc *infer_proc_project_set(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_proc_sort(InferRewrite *rw, Sort *node);
+extern InferProc *infer_proc_limit(InferRewrite *rw, Limit *node);
+extern InferProc *infer_proc_unique(InferRewrite *rw, Unique *node);
+extern InferProc *infer_proc_group(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_proc_agg(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_proc_modify_table(InferRewrite *rw, ModifyTable *node);
+extern InferProc *infer_proc_children(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_proc_join(InferRewrite *rw, Join *node);
+extern void infer_keep_mark_restore(InferRewrite *rw, MergeJoin *node);
+
+/* --- extract.c: from an expression to steps --- */
+/* expr is over the child (OUTER_VAR); the answer is in INDEX_VAR terms, calls replaced by columns. */
+extern Node *infer_extract(InferBuild *build, Node *expr, List *guards);
+/* As infer_extract for a condition that also guards others: *guard is the condition to test. */
+extern Node *infer_extract_condition(InferBuild *build, Node *expr, List *guards, Node **guard);
+/* Replaces calls that are computed for every row already; adds no step. */
+extern Node *infer_reuse(InferBuild *build, Node *expr);
+
+/* --- build.c: the node --- */
+extern InferBuild *infer_build_begin(InferRewrite *rw, Plan *child);
+extern void infer_build_filters(InferBuild *build, List *quals);
+extern Var *infer_build_call(InferBuild *build, FuncExpr *call, List *guards);
+extern Var *infer_build_compute(InferBuild *build, Node *expr, List *guards);
+extern void infer_build_output(InferBuild *build, Node *expr, TargetEntry *label);
+extern Node *infer_build_expose(InferBuild *build, Node *expr);
+extern Node *infer_build_child_var(InferBuild *build, const Var *var);
+extern Plan *infer_build_end(InferBuild *build);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * scan/rewrite_scan.c - rules for scans, projections and DML: nodes that compute expressions per row.
+ */
+#include "postgres.h"
+
+#include "nodes/nodeFuncs.h"
+#include "scan/rewrite.h"
+
+static bool
+is_liftable(Plan *plan)
+{
+	ForeignScan *foreign = (ForeignScan *) plan;
+
+	/* a remote modification, or a pushed-down join with a local plan for rechecks */
+	if (IsA(plan, ForeignScan))
+		return foreign->operation == CMD_SELECT && plan->lefttree == NULL;
+	return true;
+}
+
+/*
+ * Any scan.  What a SubqueryScan reads keeps its exact layout, for the scan's column numbers and
+ * the names in its range table entry count on it (P19).
+ */
+InferProc *
+infer_proc_scan(InferRewrite *rw, Plan *plan)
+{
+	List *taken;
+	InferProc *proc;
+
+	if (!is_liftable(plan))
+		return infer_unchanged(plan);
+	if (IsA(plan, SubqueryScan))
+	{
+		SubqueryScan *scan = (SubqueryScan *) plan;
+
+		scan->subplan = infer_proc_mat(rw, scan->subplan);
+	}
+	taken = infer_take_quals(&plan->qual, false);
+	proc = infer_lift(rw, plan, taken);
+	/* no longer what Append would drive asynchronously (P12) */
+	if (plan->targetlist != proc->labels)
+		plan->async_capable = false;
+	return proc;
+}
+
+/* A Result that only passes columns on is not needed any more. */
+static bool
+is_only_columns(Plan *plan)
+{
+	ListCell *lc;
+
+	if (!IsA(plan, Result) || ((Result *) plan)->resconstantqual != NULL ||
+		plan->initPlan != NIL || plan->qual != NIL)
+		return false;
+	foreach (lc, plan->targetlist)
+	{
+		Node *expr = (Node *) ((TargetEntry *) lfirst(lc))->expr;
+
+		if (!IsA(expr, Var) && !infer_contains_open_call(expr))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Result over a child, and Gather: what the child has not done yet becomes part of the own
+ * expressions and rises.  A Result without a child is left alone (P1).
+ */
+InferProc *
+infer_proc_result(InferRewrite *rw, Plan *plan)
+{
+	InferProc *child;
+	List *users;
+	List *pending;
+	ListCell *lc;
+
+	if (plan->lefttree == NULL)
+		return infer_unchanged(plan);
+	child = infer_proc(rw, plan->lefttree);
+	users = list_concat_copy(plan->targetlist, plan->qual);
+	child = infer_settle(rw, child, users);
+	plan->lefttree = child->plan;
+	plan->qual = (List *) infer_substitute((Node *) plan->qual, OUTER_VAR, child->vexprs);
+	pending = list_copy(child->pending);
+	if (pending != NIL)
+	{
+		pending = list_concat(pending, plan->qual);
+		plan->qual = NIL;
+	}
+	else
+		pending = infer_take_quals(&plan->qual, false);
+	plan->targetlist =
+		(List *) infer_substitute((Node *) plan->targetlist, OUTER_VAR, child->vexprs);
+	if (is_only_columns(plan))
+	{
+		InferProc *proc = palloc0(sizeof(InferProc));
+
+		proc->plan = child->plan;
+		proc->labels = plan->targetlist;
+		foreach (lc, plan->targetlist)
+			proc->vexprs = lappend(proc->vexprs, ((TargetEntry *) lfirst(lc))->expr);
+		proc->pending = pending;
+		return infer_hold_volatile(rw, proc);
+	}
+	return infer_lift(rw, plan, pending);
+}
+
+/*
+ * ProjectSet: an InferScan below it computes the calls, in the arguments of set-returning functions
+ * and beside them, once per input row instead of once per output row.
+ */
+InferProc *
+infer_proc_project_set(InferRewrite *rw, Plan *plan)
+{
+	InferProc *child = infer_proc(rw, plan->lefttree);
+	InferBuild *build;
+	List *tlist;
+
+	child = infer_settle(rw, child, plan->targetlist);
+	build = infer_build_begin(rw, child->plan);
+	infer_build_filters(build, child->pending);
+	tlist = (List *) infer_substitute((Node *) plan->targetlist, OUTER_VAR, child->vexprs);
+	tlist = (List *) infer_extract(build, (Node *) tlist, NIL);
+	plan->targetlist = (List *) infer_build_expose(build, (Node *) tlist);
+	plan->lefttree = infer_build_end(build);
+	return infer_unchanged(plan);
+}
+
+/*
+ * The source of an INSERT, UPDATE, DELETE or MERGE keeps its layout.  A RETURNING list is lifted if
+ * there is one only (several result relations may have different layouts).
+ */
+InferProc *
+infer_proc_modify_table(InferRewrite *rw, ModifyTable *node)
+{
+	Plan *plan = &node->plan;
+	InferProc *proc;
+
+	plan->lefttree = infer_proc_mat(rw, plan->lefttree);
+	if (list_length(node->returningLists) != 1 || !bms_is_empty(node->fdwDirectModifyPlans))
+		return infer_unchanged(plan);
+	plan->targetlist = linitial(node->returningLists);
+	proc = infer_lift(rw, plan, NIL);
+	node->returningLists = list_make1(plan->targetlist);
+	return proc;
+}
+
+/* Nodes that need all columns and conditions of their children: their layout stays. */
+InferProc *
+infer_proc_children(InferRewrite *rw, Plan *plan)
+{
+	List *children = NIL;
+	ListCell *lc;
+
+	if (plan->lefttree)
+		plan->lefttree = infer_proc_mat(rw, plan->lefttree);
+	if (plan->righttree)
+		plan->righttree = infer_proc_mat(rw, plan->righttree);
+	if (IsA(plan, Append))
+		children = ((Append *) plan)->appendplans;
+	else if (IsA(plan, MergeAppend))
+		children = ((MergeAppend *) plan)->mergeplans;
+	foreach (lc, children)
+		lfirst(lc) = infer_proc_mat(rw, lfirst(lc));
+	if (IsA(plan, SubqueryScan))
+		((SubqueryScan *) plan)->subplan = infer_proc_mat(rw, ((SubqueryScan *) plan)->subplan);
+	if (IsA(plan, MergeJoin))
+		infer_keep_mark_restore(rw, (MergeJoin *) plan);
+	return infer_unchanged(plan);
+}

@@ -1,0 +1,228 @@
+/*
+ * scan/rewrite_upper.c - rules for what stands above scans and joins: sorting, limiting, grouping.
+ */
+#include "postgres.h"
+
+#include "nodes/bitmapset.h"
+#include "nodes/nodeFuncs.h"
+#include "scan/rewrite.h"
+
+static Bitmapset *
+columns_to_set(int ncols, const AttrNumber *columns)
+{
+	Bitmapset *set = NULL;
+
+	for (int i = 0; i < ncols; i++)
+		set = bms_add_member(set, columns[i]);
+	return set;
+}
+
+/* Where the (real) columns are now. */
+static void
+renumber_columns(int ncols, AttrNumber *columns, InferProc *child)
+{
+	for (int i = 0; i < ncols; i++)
+		columns[i] = castNode(Var, list_nth(child->vexprs, columns[i] - 1))->varattno;
+}
+
+/* A node that passes columns on: what its child has not done rises above it. */
+static InferProc *
+pass_on(Plan *plan, InferProc *child)
+{
+	InferProc *proc = palloc0(sizeof(InferProc));
+
+	if (child->plan == plan->lefttree && child->pending == NIL &&
+		child->plan->targetlist == child->labels)
+		return infer_unchanged(plan);
+	proc->labels = plan->targetlist;
+	plan->lefttree = child->plan;
+	plan->targetlist = infer_dummy_tlist(child->plan->targetlist);
+	proc->plan = plan;
+	proc->vexprs = child->vexprs;
+	proc->pending = child->pending;
+	return proc;
+}
+
+/* Sort and IncrementalSort: the keys must be real, all else floats, so that LIMIT can bound it. */
+InferProc *
+infer_proc_sort(InferRewrite *rw, Sort *node)
+{
+	InferProc *child = infer_proc(rw, node->plan.lefttree);
+	Bitmapset *keys = columns_to_set(node->numCols, node->sortColIdx);
+	bool virtual_key = false;
+	int column = -1;
+
+	while ((column = bms_next_member(keys, column)) >= 0)
+		virtual_key = virtual_key || !infer_is_real(list_nth(child->vexprs, column - 1));
+	if (virtual_key)
+		child = infer_mat_partial(rw, child, keys);
+	renumber_columns(node->numCols, node->sortColIdx, child);
+	return pass_on(&node->plan, child);
+}
+
+/* As Sort and Gather together: the sort columns are its child's, its targetlist may compute. */
+InferProc *
+infer_proc_gather_merge(InferRewrite *rw, GatherMerge *node)
+{
+	Plan *plan = &node->plan;
+	InferProc *child = infer_proc(rw, plan->lefttree);
+	Bitmapset *keys = columns_to_set(node->numCols, node->sortColIdx);
+	int column = -1;
+
+	while ((column = bms_next_member(keys, column)) >= 0)
+	{
+		if (!infer_is_real(list_nth(child->vexprs, column - 1)))
+		{
+			child = infer_mat_partial(rw, child, keys);
+			break;
+		}
+	}
+	child = infer_settle(rw, child, plan->targetlist);
+	renumber_columns(node->numCols, node->sortColIdx, child);
+	plan->lefttree = child->plan;
+	plan->targetlist =
+		(List *) infer_substitute((Node *) plan->targetlist, OUTER_VAR, child->vexprs);
+	return infer_lift(rw, plan, child->pending);
+}
+
+/* Conditions decide which rows count, so they stay below; columns float and cost only what is kept. */
+InferProc *
+infer_proc_limit(InferRewrite *rw, Limit *node)
+{
+	InferProc *child = infer_proc(rw, node->plan.lefttree);
+
+	child = infer_mat_partial(rw, child, columns_to_set(node->uniqNumCols, node->uniqColIdx));
+	renumber_columns(node->uniqNumCols, node->uniqColIdx, child);
+	return pass_on(&node->plan, child);
+}
+
+InferProc *
+infer_proc_unique(InferRewrite *rw, Unique *node)
+{
+	InferProc *child = infer_proc(rw, node->plan.lefttree);
+
+	child = infer_mat_partial(rw, child, columns_to_set(node->numCols, node->uniqColIdx));
+	renumber_columns(node->numCols, node->uniqColIdx, child);
+	return pass_on(&node->plan, child);
+}
+
+/* Group reads its child's layout; calls over the group columns are made per group. */
+InferProc *
+infer_proc_group(InferRewrite *rw, Plan *plan)
+{
+	plan->lefttree = infer_proc_mat(rw, plan->lefttree);
+	return infer_lift(rw, plan, infer_take_quals(&plan->qual, false));
+}
+
+/* What moves the calls out of aggregates' arguments. */
+typedef struct AggContext
+{
+	InferBuild *build;
+	List *vexprs; /* the child's columns, over build->child */
+} AggContext;
+
+static Node *
+extract_below(AggContext *context, Node *expr, List *guards)
+{
+	expr = infer_substitute(expr, OUTER_VAR, context->vexprs);
+	return infer_extract(context->build, expr, guards);
+}
+
+/* FILTER guards the arguments. Everything is rewritten over the outputs of the new child. */
+static void
+extract_aggregate(AggContext *context, List **args, Expr **filter)
+{
+	List *guards = NIL;
+	Node *value = NULL;
+
+	if (*filter)
+	{
+		Node *guard;
+
+		value = infer_substitute((Node *) *filter, OUTER_VAR, context->vexprs);
+		value = infer_extract_condition(context->build, value, NIL, &guard);
+		guards = list_make1(guard);
+	}
+	*args = (List *) extract_below(context, (Node *) *args, guards);
+	*args = (List *) infer_build_expose(context->build, (Node *) *args);
+	if (value)
+		*filter = (Expr *) infer_build_expose(context->build, value);
+}
+
+static Node *
+aggregate_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Aggref))
+	{
+		Aggref *result = copyObject((Aggref *) node);
+
+		if (infer_contains_call((Node *) result->args) ||
+			infer_contains_call((Node *) result->aggfilter))
+			extract_aggregate(context, &result->args, &result->aggfilter);
+		return (Node *) result;
+	}
+	if (IsA(node, WindowFunc))
+	{
+		WindowFunc *result = copyObject((WindowFunc *) node);
+
+		if (infer_contains_call((Node *) result->args) ||
+			infer_contains_call((Node *) result->aggfilter))
+			extract_aggregate(context, &result->args, &result->aggfilter);
+		return (Node *) result;
+	}
+	return expression_tree_mutator(node, aggregate_mutator, context);
+}
+
+static Node *
+run_condition_mutator(Node *node, void *context)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) && ((Var *) node)->varno == 0)
+	{
+		Var *var = copyObject((Var *) node);
+
+		var->varattno = castNode(Var, list_nth((List *) context, var->varattno - 1))->varattno;
+		return (Node *) var;
+	}
+	return expression_tree_mutator(node, run_condition_mutator, context);
+}
+
+/*
+ * Agg and WindowAgg.  Grouping, partitioning and ordering columns are positions in the child's
+ * layout, so the child gets exactly that, plus one column per call inside an aggregate's (or window
+ * function's) arguments.  Calls outside of them work on results: they are lifted.
+ */
+InferProc *
+infer_proc_agg(InferRewrite *rw, Plan *plan)
+{
+	InferProc *child = infer_proc(rw, plan->lefttree);
+	AggContext context = {infer_build_begin(rw, child->plan), child->vexprs};
+	WindowAgg *window = IsA(plan, WindowAgg) ? (WindowAgg *) plan : NULL;
+	InferProc *proc;
+	ListCell *lv;
+	ListCell *ll;
+
+	infer_build_filters(context.build, child->pending);
+	forboth (lv, child->vexprs, ll, child->labels)
+		infer_build_output(context.build, infer_extract(context.build, lfirst(lv), NIL),
+						   lfirst(ll));
+	plan->targetlist = (List *) aggregate_mutator((Node *) plan->targetlist, &context);
+	plan->qual = (List *) aggregate_mutator((Node *) plan->qual, &context);
+	plan->lefttree = infer_build_end(context.build);
+
+	if (window == NULL)
+		return infer_lift(rw, plan, infer_take_quals(&plan->qual, false));
+
+	/* its conditions stop the window early: they stay, and read its own outputs by number */
+	proc = infer_lift(rw, plan, NIL);
+	if (proc->plan == plan)
+	{
+		window->runCondition =
+			(List *) run_condition_mutator((Node *) window->runCondition, proc->vexprs);
+		plan->qual = (List *) run_condition_mutator((Node *) plan->qual, proc->vexprs);
+	}
+	return proc;
+}

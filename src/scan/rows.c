@@ -1,0 +1,578 @@
+/*
+ * scan/rows.c - the rows of an InferScan: a ring in input order, each at its own place of the
+ * program.
+ *
+ * Running a row.  The steps are tried in order.  One whose inputs are not there yet is passed over,
+ * so that independent calls of a row are under way together; but nothing behind a filter is tried
+ * before the filter is decided, for a row that a filter excludes makes no call.  A row that is
+ * blocked is tried again when one of its calls has come back.
+ *
+ * Where a row's tuple is.  The first run happens while the child's slot still holds the tuple;
+ * only rows that are not dropped at once are copied.  Later runs and the output read the copy.
+ *
+ * Errors.  A failed call raises where its value is read.  Rows read ahead never read such a value:
+ * a step that needs it waits until its row is the oldest, that is, the one the consumer asks for.
+ *
+ * Pins.  A cell that began a call holds a pin on its entry, from begin to the release of the row;
+ * constant calls are pinned once, by the scan.
+ *
+ * Cost.  Nothing here looks at the whole ring per answer unless rows are blocked in mid-program;
+ * rows that only wait for answers are looked at when they are the oldest.
+ */
+#include "postgres.h"
+
+#include "executor/tuptable.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+#include "scan/state.h"
+
+#define FIRST_RING_SIZE 16
+/* Weight of the newest row in the mean of what answers hold. */
+#define ANSWER_BYTES_WEIGHT 0.1
+/* What an answer is taken to hold before the first one is seen. */
+#define FIRST_FLOATS_BYTES (8 * 1024)
+#define FIRST_TEXT_BYTES   (1 * 1024)
+
+static InferRow *
+row_at(const InferScanState *scan, int64 number)
+{
+	return &scan->rows[number & (scan->size - 1)];
+}
+
+/* Doubles the ring; rows keep their numbers. */
+static void
+grow_ring(InferScanState *scan)
+{
+	int64 size = scan->size > 0 ? scan->size * 2 : FIRST_RING_SIZE;
+	InferRow *rows = palloc_extended(sizeof(InferRow) * size, MCXT_ALLOC_HUGE);
+	InferCell *cells =
+		palloc_extended(sizeof(InferCell) * (size * scan->ncells + 1), MCXT_ALLOC_HUGE);
+	bool *done = palloc_extended(sizeof(bool) * (size * scan->nsteps + 1), MCXT_ALLOC_HUGE);
+
+	for (int64 i = 0; i < size; i++)
+	{
+		rows[i].cells = cells + i * scan->ncells;
+		rows[i].done = done + i * scan->nsteps;
+	}
+	for (int64 n = scan->head; n < scan->tail; n++)
+	{
+		InferRow *from = row_at(scan, n);
+		InferRow *to = &rows[n & (size - 1)];
+		InferCell *to_cells = to->cells;
+		bool *to_done = to->done;
+
+		memcpy(to_cells, from->cells, sizeof(InferCell) * scan->ncells);
+		memcpy(to_done, from->done, sizeof(bool) * scan->nsteps);
+		*to = *from;
+		to->cells = to_cells;
+		to->done = to_done;
+	}
+	if (scan->size > 0)
+	{
+		pfree(scan->rows);
+		pfree(scan->cells);
+		pfree(scan->done);
+	}
+	scan->rows = rows;
+	scan->cells = cells;
+	scan->done = done;
+	scan->size = size;
+}
+
+void
+infer_rows_init(InferScanState *scan)
+{
+	EState *estate = scan->css.ss.ps.state;
+
+	scan->row_context =
+		AllocSetContextCreate(estate->es_query_cxt, "InferScan rows", ALLOCSET_DEFAULT_SIZES);
+	scan->child_slot = ExecInitExtraTupleSlot(
+		estate, ExecGetResultType(outerPlanState(&scan->css.ss.ps)), &TTSOpsMinimalTuple);
+	for (int i = 0; i < scan->ncells; i++)
+		if (scan->columns[i].function != NULL)
+			scan->answer_bytes += scan->columns[i].function->value == INFER_VALUE_FLOATS
+									  ? FIRST_FLOATS_BYTES
+									  : FIRST_TEXT_BYTES;
+}
+
+/* A new row at the tail. */
+static InferRow *
+push_row(InferScanState *scan)
+{
+	InferRow *row;
+
+	if (scan->tail - scan->head == scan->size)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
+
+		grow_ring(scan);
+		MemoryContextSwitchTo(old);
+	}
+	row = row_at(scan, scan->tail++);
+	row->state = INFER_ROW_RUNNING;
+	row->passed = scan->last_filter < 0;
+	row->first = 0;
+	row->npending = 0;
+	row->tuple = NULL;
+	row->bytes = 0;
+	row->call_bytes = 0;
+	memset(row->cells, 0, sizeof(InferCell) * scan->ncells);
+	memset(row->done, 0, sizeof(bool) * scan->nsteps);
+	scan->nlive++;
+	scan->nrunning++;
+	if (row->passed)
+		scan->npassed++;
+	scan->max_window = Max(scan->max_window, scan->nlive);
+	return row;
+}
+
+/* Gives back all that a row holds, but its place in the ring. */
+static void
+release_row(InferScanState *scan, InferRow *row)
+{
+	for (int i = 0; i < scan->ncells; i++)
+	{
+		InferCell *cell = &row->cells[i];
+
+		if (cell->pinned)
+			infer_call_unpin(cell->entry);
+		else if (cell->state == INFER_CELL_VALUE && !cell->isnull && !scan->columns[i].typbyval)
+			pfree(DatumGetPointer(cell->value));
+		cell->pinned = false;
+		cell->state = INFER_CELL_EMPTY;
+	}
+	if (row->tuple != NULL)
+		pfree(row->tuple);
+	row->tuple = NULL;
+	if (row->state == INFER_ROW_DROPPED)
+		return;
+	if (row->state == INFER_ROW_RUNNING)
+		scan->nrunning--;
+	if (row->passed)
+		scan->npassed--;
+	scan->nlive--;
+	scan->row_bytes -= row->bytes;
+	row->state = INFER_ROW_DROPPED;
+}
+
+/* Puts the first natts columns of the child's tuple into the scan slot. */
+static void
+load_child(InferScanState *scan, TupleTableSlot *from, int natts)
+{
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+
+	ExecClearTuple(slot);
+	if (natts > 0)
+	{
+		slot_getsomeattrs(from, natts);
+		memcpy(slot->tts_values, from->tts_values, sizeof(Datum) * natts);
+		memcpy(slot->tts_isnull, from->tts_isnull, sizeof(bool) * natts);
+	}
+	ExecStoreVirtualTuple(slot);
+	scan->css.ss.ps.ps_ExprContext->ecxt_scantuple = slot;
+}
+
+static TupleTableSlot *
+stored_tuple(InferScanState *scan, InferRow *row)
+{
+	return ExecStoreMinimalTuple(row->tuple, scan->child_slot, false);
+}
+
+/* Puts one computed column into the scan slot. Raises if it is a failed call. */
+static void
+load_cell(InferScanState *scan, InferRow *row, int i)
+{
+	TupleTableSlot *slot = scan->css.ss.ss_ScanTupleSlot;
+	const InferColumn *column = &scan->columns[i];
+	const InferCell *cell = &row->cells[i];
+	Datum *value = &slot->tts_values[scan->nchild + i];
+	bool *isnull = &slot->tts_isnull[scan->nchild + i];
+
+	switch (cell->state)
+	{
+		case INFER_CELL_DONE:
+			*value = infer_call_result(cell->entry, column->function, column->result_type, isnull);
+			break;
+		case INFER_CELL_VALUE:
+			*value = cell->value;
+			*isnull = cell->isnull;
+			break;
+		default:
+			*value = (Datum) 0;
+			*isnull = true;
+			break;
+	}
+}
+
+/* Are all inputs of a step there? For the oldest row a failed call counts as there: it raises. */
+static bool
+is_ready(const InferScanState *scan, const InferRow *row, const InferStep *step, bool oldest)
+{
+	for (int i = 0; i < step->nneeds; i++)
+		if (!row->done[step->needs[i]])
+			return false;
+	for (int i = 0; i < step->nuses; i++)
+	{
+		const InferCell *cell = &row->cells[step->uses[i]];
+
+		if (cell->state == INFER_CELL_PENDING)
+			return false;
+		if (cell->state == INFER_CELL_DONE && !oldest &&
+			infer_call_raises(cell->entry, scan->columns[step->uses[i]].function))
+			return false;
+	}
+	return true;
+}
+
+/* Evaluates the arguments and begins the call. NULL: an argument is NULL. */
+static InferEntry *
+begin_call(InferScanState *scan, InferStep *step)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	Datum args[FUNC_MAX_ARGS];
+	bool nulls[FUNC_MAX_ARGS];
+	InferEntry *entry;
+
+	for (int i = 0; i < step->nargs; i++)
+		args[i] = ExecEvalExpr(step->args[i], econtext, &nulls[i]);
+	entry = infer_call_begin(scan->client, step->function, args, nulls);
+	scan->since_push++;
+	if (entry != NULL && !scan->sized)
+		infer_demand_size(scan, entry);
+	return entry;
+}
+
+static void
+run_call(InferScanState *scan, InferRow *row, InferStep *step)
+{
+	InferColumn *column = &scan->columns[step->cell];
+	InferCell *cell = &row->cells[step->cell];
+	InferEntry *entry;
+
+	if (cell->state != INFER_CELL_EMPTY)
+		return; /* an equal call of this row is asked already */
+	if (step->constant)
+	{
+		if (!column->shared_begun)
+		{
+			column->shared = begin_call(scan, step);
+			column->shared_begun = true;
+		}
+		entry = column->shared;
+	}
+	else
+	{
+		entry = begin_call(scan, step);
+		cell->pinned = entry != NULL;
+		if (entry != NULL)
+			row->call_bytes += infer_call_bytes(entry);
+	}
+	if (entry == NULL)
+	{
+		cell->state = INFER_CELL_VALUE;
+		cell->isnull = true;
+		return;
+	}
+	cell->entry = entry;
+	cell->state = infer_call_done(entry) ? INFER_CELL_DONE : INFER_CELL_PENDING;
+	if (cell->state == INFER_CELL_PENDING)
+		row->npending++;
+}
+
+static void
+run_compute(InferScanState *scan, InferRow *row, InferStep *step)
+{
+	InferColumn *column = &scan->columns[step->cell];
+	InferCell *cell = &row->cells[step->cell];
+	bool isnull;
+	Datum value;
+
+	if (cell->state != INFER_CELL_EMPTY)
+		return;
+	value = ExecEvalExpr(step->expr, scan->css.ss.ps.ps_ExprContext, &isnull);
+	if (!isnull && !column->typbyval)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->row_context);
+
+		value = datumCopy(value, column->typbyval, column->typlen);
+		MemoryContextSwitchTo(old);
+	}
+	cell->value = value;
+	cell->isnull = isnull;
+	cell->state = INFER_CELL_VALUE;
+}
+
+/* Runs a step that is ready, in the per-tuple context. False: the row is to be dropped. */
+static bool
+run_step(InferScanState *scan, InferRow *row, InferStep *step)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	bool isnull;
+	Datum value;
+
+	for (int i = 0; i < step->nuses; i++)
+		load_cell(scan, row, step->uses[i]);
+	for (int i = 0; i < step->nguards; i++)
+	{
+		value = ExecEvalExpr(step->guards[i], econtext, &isnull);
+		if (isnull || !DatumGetBool(value))
+			return true;
+	}
+	switch (step->kind)
+	{
+		case INFER_STEP_CALL:
+			run_call(scan, row, step);
+			break;
+		case INFER_STEP_COMPUTE:
+			run_compute(scan, row, step);
+			break;
+		case INFER_STEP_FILTER:
+			value = ExecEvalExpr(step->expr, econtext, &isnull);
+			return !isnull && DatumGetBool(value);
+	}
+	return true;
+}
+
+/* Runs a row as far as it goes. source holds the child's tuple; NULL: the row's copy is read. */
+static void
+run_row(InferScanState *scan, InferRow *row, TupleTableSlot *source, bool oldest)
+{
+	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
+	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	bool loaded = false;
+	int blocked = -1;
+
+	for (int i = row->first; i < scan->nsteps; i++)
+	{
+		InferStep *step = &scan->steps[i];
+		bool keep;
+
+		if (row->done[i])
+			continue;
+		if (!is_ready(scan, row, step, oldest))
+		{
+			if (blocked < 0)
+				blocked = i;
+			if (step->kind == INFER_STEP_FILTER)
+				break;
+			continue;
+		}
+		if (!loaded)
+			load_child(scan, source != NULL ? source : stored_tuple(scan, row), scan->read_child);
+		loaded = true;
+		keep = run_step(scan, row, step);
+		ResetExprContext(econtext);
+		row->done[i] = true;
+		if (!keep)
+		{
+			scan->removed++;
+			release_row(scan, row);
+			break;
+		}
+		if (i == scan->last_filter)
+		{
+			row->passed = true;
+			scan->npassed++;
+		}
+	}
+	MemoryContextSwitchTo(old);
+	if (row->state == INFER_ROW_DROPPED)
+		return;
+	row->first = blocked >= 0 ? blocked : scan->nsteps;
+	if (blocked < 0)
+	{
+		row->state = INFER_ROW_WAITING;
+		scan->nrunning--;
+	}
+}
+
+/* Notes the answers that have come. False: none. */
+static bool
+take_answers(InferScanState *scan, InferRow *row)
+{
+	bool any = false;
+
+	for (int i = 0; row->npending > 0 && i < scan->ncells; i++)
+	{
+		InferCell *cell = &row->cells[i];
+
+		if (cell->state == INFER_CELL_PENDING && infer_call_done(cell->entry))
+		{
+			cell->state = INFER_CELL_DONE;
+			row->npending--;
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* Runs a stored row on; counts what its filters decide, for the pass rate. */
+static void
+rerun_row(InferScanState *scan, InferRow *row, bool oldest)
+{
+	bool passed = row->passed;
+
+	run_row(scan, row, NULL, oldest);
+	if (passed)
+		return;
+	if (row->state == INFER_ROW_DROPPED)
+	{
+		scan->decided++;
+		infer_demand_consumed(scan);
+	}
+	else if (row->passed)
+	{
+		scan->decided++;
+		scan->let_pass++;
+	}
+}
+
+bool
+infer_rows_read(InferScanState *scan)
+{
+	TupleTableSlot *slot = ExecProcNode(outerPlanState(&scan->css.ss.ps));
+	InferRow *row;
+	MemoryContext old;
+
+	if (TupIsNull(slot))
+	{
+		scan->child_ended = true;
+		return false;
+	}
+	row = push_row(scan);
+	run_row(scan, row, slot, scan->nlive == 1);
+	if (row->state == INFER_ROW_DROPPED)
+	{
+		scan->tail--;
+		return true;
+	}
+	old = MemoryContextSwitchTo(scan->row_context);
+	row->tuple = ExecCopySlotMinimalTuple(slot);
+	MemoryContextSwitchTo(old);
+	row->bytes = sizeof(InferRow) + sizeof(InferCell) * scan->ncells + scan->nsteps +
+				 row->tuple->t_len + row->call_bytes;
+	scan->row_bytes += row->bytes;
+	infer_demand_read(scan, row);
+	return true;
+}
+
+/* Frees dropped rows at the head. */
+static void
+trim_head(InferScanState *scan)
+{
+	while (scan->head < scan->tail && row_at(scan, scan->head)->state == INFER_ROW_DROPPED)
+		scan->head++;
+}
+
+void
+infer_rows_advance(InferScanState *scan)
+{
+	trim_head(scan);
+	if (scan->nrunning == 0)
+		return;
+	for (int64 n = scan->head; n < scan->tail && scan->nrunning > 0; n++)
+	{
+		InferRow *row = row_at(scan, n);
+
+		if (row->state == INFER_ROW_RUNNING && take_answers(scan, row))
+			rerun_row(scan, row, n == scan->head);
+		trim_head(scan);
+	}
+}
+
+bool
+infer_rows_head_ready(InferScanState *scan)
+{
+	for (;;)
+	{
+		InferRow *row;
+
+		trim_head(scan);
+		if (scan->head == scan->tail)
+			return false;
+		row = row_at(scan, scan->head);
+		(void) take_answers(scan, row);
+		if (row->state == INFER_ROW_RUNNING)
+			rerun_row(scan, row, true);
+		if (row->state != INFER_ROW_DROPPED)
+			return row->state == INFER_ROW_WAITING && row->npending == 0;
+	}
+}
+
+/* Learns by how much the answers made a complete row grow. */
+static void
+note_answer_bytes(InferScanState *scan, InferRow *row)
+{
+	Size bytes = 0;
+	double growth;
+
+	for (int i = 0; i < scan->ncells; i++)
+		if (row->cells[i].pinned)
+			bytes += infer_call_bytes(row->cells[i].entry);
+	growth = bytes > row->call_bytes ? (double) (bytes - row->call_bytes) : 0.0;
+	scan->answer_bytes += ANSWER_BYTES_WEIGHT * (growth - scan->answer_bytes);
+}
+
+void
+infer_rows_load_head(InferScanState *scan)
+{
+	InferRow *row = row_at(scan, scan->head);
+	MemoryContext old =
+		MemoryContextSwitchTo(scan->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+
+	load_child(scan, stored_tuple(scan, row), scan->emit_child);
+	for (int i = 0; i < scan->ncells; i++)
+		if (scan->columns[i].emitted)
+			load_cell(scan, row, i);
+	MemoryContextSwitchTo(old);
+	note_answer_bytes(scan, row);
+}
+
+void
+infer_rows_drop_head(InferScanState *scan)
+{
+	release_row(scan, row_at(scan, scan->head++));
+}
+
+void
+infer_rows_drop_ahead(InferScanState *scan)
+{
+	while (scan->tail > scan->head + (scan->emitting ? 1 : 0))
+		release_row(scan, row_at(scan, --scan->tail));
+}
+
+void
+infer_rows_drop_all(InferScanState *scan)
+{
+	ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
+	ExecClearTuple(scan->child_slot);
+	while (scan->head < scan->tail)
+		infer_rows_drop_head(scan);
+	MemoryContextReset(scan->row_context);
+	scan->row_bytes = 0;
+}
+
+void
+infer_rows_forget_shared(InferScanState *scan, InferForget what)
+{
+	for (int i = 0; i < scan->nsteps; i++)
+	{
+		InferStep *step = &scan->steps[i];
+		InferColumn *column;
+
+		if (step->kind != INFER_STEP_CALL || !step->constant)
+			continue;
+		column = &scan->columns[step->cell];
+		if (!column->shared_begun)
+			continue;
+		if (what == INFER_FORGET_ALL || (what == INFER_FORGET_CHANGED && step->forgotten) ||
+			(column->shared != NULL && !infer_call_done(column->shared)))
+		{
+			if (column->shared != NULL)
+				infer_call_unpin(column->shared);
+			column->shared = NULL;
+			column->shared_begun = false;
+		}
+	}
+}
