@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #define TEXT "{\"text\":\"good morning\"}" /* what the misbehaving server answers at best */
-#define MB	 ((size_t) 1024 * 1024)
+#define MB   ((size_t) 1024 * 1024)
 
 extern InferTransport *transport;
 extern BadServer bad;

@@ -485,10 +485,10 @@ run_many(const char *path, int total, int window)
 static void
 test_storm(void)
 {
-	static const char *const paths[] = {"/ok",		"/ok",			"/ok",		"/second-dies",
-										"/dies",	"/reset",		"/short",	"/short-reset",
-										"/garbage", "/until-close", "/gzip",	"/long-error",
-										"/hang",	"/redirect",	"/refused", "/short-chunks"};
+	static const char *const paths[] = {"/ok",      "/ok",          "/ok",      "/second-dies",
+										"/dies",    "/reset",       "/short",   "/short-reset",
+										"/garbage", "/until-close", "/gzip",    "/long-error",
+										"/hang",    "/redirect",    "/refused", "/short-chunks"};
 	InferTransfer *transfers[40] = {NULL};
 	int ends[INFER_WIRE_INTERNAL + 1] = {0};
 	int wrong = 0;

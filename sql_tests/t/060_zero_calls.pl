@@ -84,7 +84,7 @@ my @cases = (
 	# LIMIT: exact for projections
 	[ 'LIMIT 0', q{SELECT infer.complete('c', body) FROM docs LIMIT 0}, 0 ],
 	[ 'LIMIT', q{SELECT infer.complete('c', body) FROM docs LIMIT 7}, 7 ],
-	[ 'LIMIT and OFFSET', q{SELECT infer.complete('c', body) FROM docs WHERE id <= 100 LIMIT 7 OFFSET 5}, 12, 7 ],
+	[ 'LIMIT and OFFSET', q{SELECT infer.complete('c', body) FROM docs WHERE id <= 100 LIMIT 7 OFFSET 5}, 7, 12 ],
 	[ 'LIMIT under ORDER BY', q{SELECT infer.complete('c', body) FROM docs ORDER BY id LIMIT 7}, 7 ],
 	[ 'LIMIT under ORDER BY that has to sort',
 		q{SELECT infer.complete('c', body) FROM docs WHERE body IS NOT NULL ORDER BY md5(body) LIMIT 7}, 7 ],

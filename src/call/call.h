@@ -47,43 +47,33 @@ typedef struct InferClientStats
 } InferClientStats;
 
 /* Opens a client; memory in the current context, which must outlive it. */
-extern InferClient *
-infer_client_open(void);
-extern void
-infer_client_close(InferClient *client); /* cancels what still runs */
-extern const InferClientStats *
-infer_client_stats(InferClient *client);
+extern InferClient *infer_client_open(void);
+extern void infer_client_close(InferClient *client); /* cancels what still runs */
+extern const InferClientStats *infer_client_stats(InferClient *client);
 
 /*
  * Begins a call.  Returns NULL (and counts it) when an argument is NULL: the result is NULL and
  * nothing is asked.  Raises configuration errors (unknown model, no USAGE, bad option).  Detoasts
  * and copies what it needs.  The entry is pinned.
  */
-extern InferEntry *
-infer_call_begin(InferClient *client, const InferFunction *function, const Datum *args,
-				 const bool *nulls);
-extern bool
-infer_call_done(const InferEntry *entry);
+extern InferEntry *infer_call_begin(InferClient *client, const InferFunction *function,
+									const Datum *args, const bool *nulls);
+extern bool infer_call_done(const InferEntry *entry);
 /* The value. The entry must be done. floats/text/jsonb point into the entry (valid while pinned);
  * outcomes are built in the current context. Raises a failed call unless on_error is null or the
  * function is a try_ twin. result_type: the composite's OID for try_ twins, from the FuncExpr. */
-extern Datum
-infer_call_result(InferEntry *entry, const InferFunction *function, Oid result_type, bool *isnull);
+extern Datum infer_call_result(InferEntry *entry, const InferFunction *function, Oid result_type,
+							   bool *isnull);
 /* Would result() raise? The entry must be done. A scan asks, so that a row that was read ahead does
  * not raise before it is due. */
-extern bool
-infer_call_raises(const InferEntry *entry, const InferFunction *function);
-extern void
-infer_call_unpin(InferEntry *entry);
+extern bool infer_call_raises(const InferEntry *entry, const InferFunction *function);
+extern void infer_call_unpin(InferEntry *entry);
 /* Bytes that the entry holds (input and result), for a scan's budget. */
-extern size_t
-infer_call_bytes(const InferEntry *entry);
+extern size_t infer_call_bytes(const InferEntry *entry);
 /* Items that fit in one batch of this entry's class; at least 1. */
-extern int
-infer_call_batch_items(const InferEntry *entry);
+extern int infer_call_batch_items(const InferEntry *entry);
 /* How many requests this entry's admission key may have in flight. */
-extern int
-infer_call_concurrency(const InferEntry *entry);
+extern int infer_call_concurrency(const InferEntry *entry);
 
 /*
  * Does all that can be done without sleeping: takes finished transfers (of every client), sends
@@ -91,32 +81,25 @@ infer_call_concurrency(const InferEntry *entry);
  * answer, so short batches leave too (unless batch mode wants more input).  input_ended: no further
  * call will be begun.  Serves interrupts.
  */
-extern void
-infer_client_push(InferClient *client, bool starved, bool input_ended);
+extern void infer_client_push(InferClient *client, bool starved, bool input_ended);
 /* Sleeps until something changed (an answer, a permit, a deadline). Returns at once if nothing of
  * this client is on its way. */
-extern void
-infer_client_wait(InferClient *client);
+extern void infer_client_wait(InferClient *client);
 /* Is nothing of this client on its way (in flight, waiting for a permit, or for a retry's time),
  * nor what its entries joined of other clients?  Then open batches are all that is left, and a scan
  * that cannot read on says input_ended so that they leave (see core/batch.h). */
-extern bool
-infer_client_idle(const InferClient *client);
+extern bool infer_client_idle(const InferClient *client);
 /* Waits until the entry is done, pushing as needed (starved). */
-extern void
-infer_client_finish(InferClient *client, InferEntry *entry, bool input_ended);
+extern void infer_client_finish(InferClient *client, InferEntry *entry, bool input_ended);
 /* Forgets open batches and cancels transfers (rescan); entries stay pinned by their rows. */
-extern void
-infer_client_cancel(InferClient *client);
+extern void infer_client_cancel(InferClient *client);
 
 /* The body of the SQL functions: begin, wait, result; one client per process is reused. */
-extern Datum
-infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function);
+extern Datum infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function);
 
 /* Planning depth, kept by scan/hooks: while > 0, plan_time_calls applies to direct calls. */
 extern int infer_planning_depth;
 
-extern void
-infer_call_init(void); /* from _PG_init: transaction callbacks */
+extern void infer_call_init(void); /* from _PG_init: transaction callbacks */
 
 #endif

@@ -118,6 +118,31 @@ split(InferBatch *batch)
 	infer_batch_ready(rest);
 }
 
+/*
+ * Some servers repeat the key they did not like.  What is to be shown must not have it; the key is
+ * read again for that, since nothing keeps it.
+ */
+static void
+redact(const InferClass *class, char *detail)
+{
+	char *header = NULL;
+	char *unused = NULL;
+	char *key;
+	char *found;
+
+	if (detail[0] == '\0' || infer_registry_secret(class->target->server, class->userid, &header,
+												   &unused) != INFER_REASON_NONE)
+		return;
+	if (header == NULL)
+		return;
+	key = strrchr(header, ' ');
+	key = key != NULL ? key + 1 : header;
+	while (key[0] != '\0' && (found = strstr(detail, key)) != NULL)
+		memset(found, '*', strlen(key));
+	explicit_bzero(header, strlen(header));
+	pfree(header);
+}
+
 /* A failed attempt: split, repeat or give up. */
 static void
 handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
@@ -135,6 +160,7 @@ handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpRe
 		infer_provider_error_text(result->body->data, result->body->len, detail, sizeof(detail));
 	if (detail[0] == '\0' && result->error != NULL)
 		strlcpy(detail, result->error, sizeof(detail));
+	redact(batch->class, detail);
 
 	infer_batch_landed(batch, finding->verdict, result->elapsed_us);
 	if (splitting)

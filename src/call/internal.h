@@ -26,6 +26,7 @@
 #include "core/buf.h"
 #include "core/types.h"
 #include "http/transport.h"
+#include "pg/compat.h"
 #include "pg/guc.h"
 #include "pg/owner.h"
 #include "provider/provider.h"
@@ -156,92 +157,58 @@ struct InferClient
 };
 
 /* memo.c */
-extern InferMemo *
-infer_memo_current(void);
-extern InferAnswer *
-infer_memo_answer(InferClass *class, const char *input, size_t len, bool *found);
-extern InferClass *
-infer_memo_class_find(InferMemo *memo, Oid userid, InferTask task, struct varlena *const raw[3],
-					  uint32 *hash);
-extern InferClass *
-infer_memo_class_new(InferMemo *memo, Oid userid, InferTask task, struct varlena *const raw[3],
-					 uint32 hash);
-extern void
-infer_memo_class_hold(InferClass *class);
-extern void
-infer_memo_class_release(InferClass *class);
-extern void
-infer_memo_class_discard(InferClass *class);
-extern void
-infer_memo_pin(InferAnswer *answer);
-extern void
-infer_memo_unpin(InferAnswer *answer);
-extern void
-infer_memo_done(InferAnswer *answer, size_t bytes);
-extern MemoryContext
-infer_memo_context(InferMemo *memo);
-extern int64
-infer_memo_evictions(void);
+extern InferMemo *infer_memo_current(void);
+extern InferAnswer *infer_memo_answer(InferClass *class, const char *input, size_t len,
+									  bool *found);
+extern InferClass *infer_memo_class_find(InferMemo *memo, Oid userid, InferTask task,
+										 struct varlena *const raw[3], uint32 *hash);
+extern InferClass *infer_memo_class_new(InferMemo *memo, Oid userid, InferTask task,
+										struct varlena *const raw[3], uint32 hash);
+extern void infer_memo_class_hold(InferClass *class);
+extern void infer_memo_class_release(InferClass *class);
+extern void infer_memo_class_discard(InferClass *class);
+extern void infer_memo_pin(InferAnswer *answer);
+extern void infer_memo_unpin(InferAnswer *answer);
+extern void infer_memo_done(InferAnswer *answer, size_t bytes);
+extern MemoryContext infer_memo_context(InferMemo *memo);
+extern int64 infer_memo_evictions(void);
 /* Counts a call (once an answer) or tokens against the statement's budgets. */
-extern bool
-infer_memo_charge_call(InferAnswer *answer);
-extern void
-infer_memo_charge_tokens(InferMemo *memo, int64 tokens);
-extern bool
-infer_memo_tokens_left(InferMemo *memo, int64 *used);
-extern void
-infer_memo_init(void);
+extern bool infer_memo_charge_call(InferAnswer *answer);
+extern void infer_memo_charge_tokens(InferMemo *memo, int64 tokens);
+extern bool infer_memo_tokens_left(InferMemo *memo, int64 *used);
+extern void infer_memo_init(void);
 
 /* class.c */
-extern InferClass *
-infer_class_get(InferClient *client, const InferFunction *function, const Datum *args);
+extern InferClass *infer_class_get(InferClient *client, const InferFunction *function,
+								   const Datum *args);
 
 /* options.c */
-extern void
-infer_options_parse(InferTask task, Datum options, const InferServer *server,
-					InferCallOptions *result);
+extern void infer_options_parse(InferTask task, Datum options, const InferServer *server,
+								InferCallOptions *result);
 
 /* client.c */
-extern void
-infer_client_close_all(bool complain);
+extern void infer_client_close_all(bool complain);
 
 /* pump.c */
-extern InferTransport *
-infer_pump_transport(void);
-extern void
-infer_pump_ask(InferClient *client, InferAnswer *answer);
-extern void
-infer_pump_collect(void);
-extern void
-infer_pump_send(InferClient *client);
-extern void
-infer_pump_flush(InferClient *client, bool starved, bool input_ended);
-extern void
-infer_pump_drop(InferClient *client);
-extern void
-infer_batch_ready(InferBatch *batch);
-extern void
-infer_batch_free(InferBatch *batch);
-extern void
-infer_batch_split(InferBatch *batch, InferBatch *into, int from);
-extern void
-infer_batch_landed(InferBatch *batch, InferVerdict verdict, int64 latency_us);
-extern void
-infer_batch_sleep(InferBatch *batch, int64 delay_ms);
-extern dlist_head *
-infer_pump_clients(void);
-extern InferBatch *
-infer_batch_new(InferClient *client, InferClass *class);
-extern int64
-infer_pump_next_retry_us(void);
-extern int64
-infer_now_us(void);
+extern InferTransport *infer_pump_transport(void);
+extern void infer_pump_ask(InferClient *client, InferAnswer *answer);
+extern void infer_pump_collect(void);
+extern void infer_pump_send(InferClient *client);
+extern void infer_pump_flush(InferClient *client, bool starved, bool input_ended);
+extern void infer_pump_drop(InferClient *client);
+extern void infer_batch_ready(InferBatch *batch);
+extern void infer_batch_free(InferBatch *batch);
+extern void infer_batch_split(InferBatch *batch, InferBatch *into, int from);
+extern void infer_batch_landed(InferBatch *batch, InferVerdict verdict, int64 latency_us);
+extern void infer_batch_sleep(InferBatch *batch, int64 delay_ms);
+extern dlist_head *infer_pump_clients(void);
+extern InferBatch *infer_batch_new(InferClient *client, InferClass *class);
+extern int64 infer_pump_next_retry_us(void);
+extern int64 infer_now_us(void);
 
 /* finish.c */
-extern void
-infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);
-extern void
-infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution execution, int http_status,
-				  const char *detail);
+extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);
+extern void infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution execution,
+							  int http_status, const char *detail);
 
 #endif

@@ -50,8 +50,7 @@ typedef struct ClassSlot
 	char status;
 } ClassSlot;
 
-static bool
-same_class(const InferClass *a, const InferClass *b);
+static bool same_class(const InferClass *a, const InferClass *b);
 
 #define SH_PREFIX            classes
 #define SH_ELEMENT_TYPE      ClassSlot

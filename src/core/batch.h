@@ -22,17 +22,17 @@ typedef struct InferBatchLimits
 
 /* Limits after applying dispatch_batch_size (-1 automatic: the provider's; 0: only at end of input,
  * still within the provider's limits; n: at most n). */
-extern InferBatchLimits
-infer_batch_limits(InferStreamingMode mode, int dispatch_batch_size, InferBatchLimits provider);
+extern InferBatchLimits infer_batch_limits(InferStreamingMode mode, int dispatch_batch_size,
+										   InferBatchLimits provider);
 /* Does an item of item_bytes still fit? The first always does. */
-extern bool
-infer_batch_accepts(InferBatchLimits limits, int items, size_t bytes, size_t item_bytes);
+extern bool infer_batch_accepts(InferBatchLimits limits, int items, size_t bytes,
+								size_t item_bytes);
 /* Must the batch leave now? input_ended: no further row can come; starved: nothing else can
  * advance before an answer.  In batch mode, and with dispatch_batch_size 0, a short batch waits for
  * input even when starved.  So a caller that can read no further row (its buffers are full) and has
  * nothing on its way must say input_ended, or it would wait for itself. */
-extern bool
-infer_batch_leaves(InferStreamingMode mode, int dispatch_batch_size, InferBatchLimits limits,
-				   int items, size_t bytes, bool input_ended, bool starved);
+extern bool infer_batch_leaves(InferStreamingMode mode, int dispatch_batch_size,
+							   InferBatchLimits limits, int items, size_t bytes, bool input_ended,
+							   bool starved);
 
 #endif

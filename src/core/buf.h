@@ -22,23 +22,15 @@ typedef struct InferBuf
 	bool nomem;
 } InferBuf;
 
-extern void
-infer_buf_init(InferBuf *buf, size_t max);
+extern void infer_buf_init(InferBuf *buf, size_t max);
 /* Makes room for n more bytes at data + len; the caller writes there and adds to len. */
-extern bool
-infer_buf_reserve(InferBuf *buf, size_t n);
-extern bool
-infer_buf_add(InferBuf *buf, const void *bytes, size_t n);
-extern bool
-infer_buf_adds(InferBuf *buf, const char *s);
-extern bool
-infer_buf_addc(InferBuf *buf, char c);
+extern bool infer_buf_reserve(InferBuf *buf, size_t n);
+extern bool infer_buf_add(InferBuf *buf, const void *bytes, size_t n);
+extern bool infer_buf_adds(InferBuf *buf, const char *s);
+extern bool infer_buf_addc(InferBuf *buf, char c);
 /* The bytes as a JSON string with its quotes. Input is UTF-8; control characters are escaped. */
-extern bool
-infer_buf_add_json_string(InferBuf *buf, const char *s, size_t n);
-extern void
-infer_buf_reset(InferBuf *buf); /* empties, keeps the memory */
-extern void
-infer_buf_free(InferBuf *buf);
+extern bool infer_buf_add_json_string(InferBuf *buf, const char *s, size_t n);
+extern void infer_buf_reset(InferBuf *buf); /* empties, keeps the memory */
+extern void infer_buf_free(InferBuf *buf);
 
 #endif

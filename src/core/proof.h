@@ -44,11 +44,9 @@ typedef struct InferFinding
 	InferVerdict verdict;
 } InferFinding;
 
-extern InferFinding
-infer_proof_classify(const InferWire *wire);
+extern InferFinding infer_proof_classify(const InferWire *wire);
 
 /* MP at_least(): weakens NOT_ADMITTED to MAYBE_EXECUTED if an earlier attempt may have left. */
-extern InferExecution
-infer_proof_floor(InferExecution execution, InferExecution earlier);
+extern InferExecution infer_proof_floor(InferExecution execution, InferExecution earlier);
 
 #endif

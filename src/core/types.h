@@ -87,15 +87,11 @@ typedef enum InferRetryPolicy
 } InferRetryPolicy;
 
 /* Lower-case words for SQL ("not_admitted", "timeout", "embed"); never NULL. */
-extern const char *
-infer_execution_name(InferExecution execution);
-extern const char *
-infer_reason_name(InferReason reason);
-extern const char *
-infer_task_name(InferTask task);
+extern const char *infer_execution_name(InferExecution execution);
+extern const char *infer_reason_name(InferReason reason);
+extern const char *infer_task_name(InferTask task);
 
 /* The three characters of the reason in an SQLSTATE (design §7), e.g. "TMO". */
-extern const char *
-infer_reason_code(InferReason reason);
+extern const char *infer_reason_code(InferReason reason);
 
 #endif

@@ -17,9 +17,7 @@ typedef struct InferWindow
 	int64_t max;
 } InferWindow;
 
-extern void
-infer_window_init(InferWindow *w, int64_t first, int64_t max);
-extern void
-infer_window_grow(InferWindow *w); /* doubles, capped */
+extern void infer_window_init(InferWindow *w, int64_t first, int64_t max);
+extern void infer_window_grow(InferWindow *w); /* doubles, capped */
 
 #endif

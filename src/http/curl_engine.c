@@ -37,10 +37,10 @@
 #include <time.h>
 
 #define EVENTS_PER_ROUND 64
-#define ROUNDS_PER_STEP	 16
-#define POOL_MAX		 256
-#define NUDGE_FIRST_US	 20000
-#define NUDGE_LAST_US	 1000000
+#define ROUNDS_PER_STEP  16
+#define POOL_MAX         256
+#define NUDGE_FIRST_US   20000
+#define NUDGE_LAST_US    1000000
 
 static void
 list_append(InferTransferList *list, InferTransfer *transfer)

@@ -17,17 +17,17 @@
 
 /* Of the body of an error status so much is kept; the rest is read and dropped, so that the
  * connection stays usable, unless it goes on for ever. */
-#define INFER_ERROR_BODY_KEPT	 (64 * 1024)
+#define INFER_ERROR_BODY_KEPT    (64 * 1024)
 #define INFER_ERROR_BODY_DROPPED (1024 * 1024)
 
 #define INFER_ADDRESS_LEN 46 /* INET6_ADDRSTRLEN */
 
 typedef enum InferTransferState
 {
-	INFER_TRANSFER_POOLED,	/* in transport->pool */
+	INFER_TRANSFER_POOLED,  /* in transport->pool */
 	INFER_TRANSFER_RUNNING, /* in transport->running; curl has it */
-	INFER_TRANSFER_DONE,	/* in transport->done */
-	INFER_TRANSFER_HANDED	/* in transport->handed: the caller has seen it */
+	INFER_TRANSFER_DONE,    /* in transport->done */
+	INFER_TRANSFER_HANDED   /* in transport->handed: the caller has seen it */
 } InferTransferState;
 
 typedef struct InferTransferList
@@ -65,11 +65,11 @@ struct InferTransfer
 	size_t secret_len;
 
 	/* what the callbacks saw */
-	bool left;		/* the latch: set before the first byte may go, never cleared */
-	bool vetoed;	/* curl wanted to send it once more */
-	bool denied;	/* the address check refused a peer */
+	bool left;      /* the latch: set before the first byte may go, never cleared */
+	bool vetoed;    /* curl wanted to send it once more */
+	bool denied;    /* the address check refused a peer */
 	bool body_seen; /* the first body byte came: status is final */
-	bool success;	/* ... and it is a 2xx */
+	bool success;   /* ... and it is a 2xx */
 	size_t dropped; /* bytes of an error body not kept */
 	char denied_address[INFER_ADDRESS_LEN];
 
@@ -83,7 +83,7 @@ struct InferTransport
 	CURLM *multi;
 	InferPollset pollset;
 	int64_t deadline_us; /* monotonic; -1 = none */
-	int64_t nudge_us;	 /* monotonic; when to look at silent sockets; -1 = not */
+	int64_t nudge_us;    /* monotonic; when to look at silent sockets; -1 = not */
 	int64_t nudge_pause_us;
 	int tls_running;
 	int max_connections;

@@ -24,11 +24,11 @@ typedef bool (*InferAddressCheck)(void *arg, const char *ip, int port);
 
 typedef struct InferHttpRequest
 {
-	const char *url;			/* borrowed until submit returns */
+	const char *url;            /* borrowed until submit returns */
 	const char *const *headers; /* NULL-terminated "Name: value" lines, copied; besides
 								 * Content-Type: application/json, which is always sent */
-	const char *secret_header;	/* "Authorization: Bearer ..." or NULL; copied, wiped on release */
-	const char *body;			/* borrowed until the transfer is released */
+	const char *secret_header;  /* "Authorization: Bearer ..." or NULL; copied, wiped on release */
+	const char *body;           /* borrowed until the transfer is released */
 	size_t body_len;
 	int connect_timeout_ms;
 	int timeout_ms; /* of the whole attempt */
@@ -45,10 +45,10 @@ typedef struct InferHttpResult
 {
 	InferWire wire;
 	const char *error; /* the library's words for end != OK, without url query or secrets; "" */
-	InferBuf *body;	   /* what was received, also for error statuses; owned by the transfer */
+	InferBuf *body;    /* what was received, also for error statuses; owned by the transfer */
 	int64_t retry_after_ms; /* -1 none; from Retry-After (seconds or HTTP date) */
 	int64_t elapsed_us;
-	size_t bytes_sent;	   /* of the body */
+	size_t bytes_sent;     /* of the body */
 	size_t bytes_received; /* of the body, as it travelled */
 	bool reused_connection;
 } InferHttpResult;

@@ -18,6 +18,11 @@
 #error "pg_inference needs PostgreSQL 15 or later"
 #endif
 
+/* 16 (commit d952373a987b) moved VARSIZE and its kin out of postgres.h. */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
 #if PG_VERSION_NUM >= 180000
 #include "storage/waiteventset.h"
 #endif

@@ -25,10 +25,8 @@ typedef enum InferFloatsResult
 } InferFloatsResult;
 
 /* Room for n more floats (and a few bytes of slack that decoders may scribble on). */
-extern bool
-infer_floats_reserve(InferFloats *floats, size_t n);
-extern void
-infer_floats_free(InferFloats *floats);
+extern bool infer_floats_reserve(InferFloats *floats, size_t n);
+extern void infer_floats_free(InferFloats *floats);
 
 /*
  * Reads a JSON list of numbers; the cursor is at its '['.  Appends to floats.  Each float is the
@@ -36,11 +34,9 @@ infer_floats_free(InferFloats *floats);
  * Infinity, which some servers write although JSON has no such words, are BAD_VALUE like null,
  * strings and numbers beyond float4; the cursor is behind the list then.
  */
-extern InferFloatsResult
-infer_floats_scan_list(InferJson *j, InferFloats *floats);
+extern InferFloatsResult infer_floats_scan_list(InferJson *j, InferFloats *floats);
 
 /* Appends the little-endian float4 values of a base64 text. Never NOT_JSON. */
-extern InferFloatsResult
-infer_floats_from_base64(const InferSlice *text, InferFloats *floats);
+extern InferFloatsResult infer_floats_from_base64(const InferSlice *text, InferFloats *floats);
 
 #endif

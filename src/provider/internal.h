@@ -28,26 +28,19 @@ typedef struct InferArena
 extern const InferProvider infer_provider_openai;
 
 /* Fills fault (message is printf-like, cut to fit) and returns false. */
-extern bool
-infer_fault(InferFault *fault, InferReason reason, const char *format, ...)
+extern bool infer_fault(InferFault *fault, InferReason reason, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-extern bool
-infer_fault_memory(InferFault *fault);
-extern bool
-infer_fault_json(InferFault *fault);
+extern bool infer_fault_memory(InferFault *fault);
+extern bool infer_fault_json(InferFault *fault);
 
 /* Makes the string the item's text: in place where it has no escapes, else decoded into the arena.
  * False: no memory. */
-extern bool
-infer_item_set_text(InferReply *reply, InferItem *item, const InferSlice *string);
+extern bool infer_item_set_text(InferReply *reply, InferItem *item, const InferSlice *string);
 /* Reads the `usage` object at the cursor into reply. False: not JSON. */
-extern bool
-infer_reply_read_usage(InferReply *reply, InferJson *j);
+extern bool infer_reply_read_usage(InferReply *reply, InferJson *j);
 
 /* openai_embed.c, openai_text.c: parse of their tasks. */
-extern bool
-infer_openai_parse_embeddings(InferJson *body, InferReply *reply, InferFault *fault);
-extern bool
-infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault);
+extern bool infer_openai_parse_embeddings(InferJson *body, InferReply *reply, InferFault *fault);
+extern bool infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault);
 
 #endif

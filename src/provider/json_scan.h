@@ -38,24 +38,18 @@ typedef enum InferTextFault
 	INFER_TEXT_NUMBER = 4   /* infer_json_value_check: a number that no numeric holds */
 } InferTextFault;
 
-extern InferJson
-infer_json_start(const char *text, size_t len);
+extern InferJson infer_json_start(const char *text, size_t len);
 /* The first character of the next token, 0 at the end of the text. Skips white space. */
-extern char
-infer_json_peek(InferJson *j);
+extern char infer_json_peek(InferJson *j);
 /* True if only white space is left. */
-extern bool
-infer_json_at_end(InferJson *j);
+extern bool infer_json_at_end(InferJson *j);
 
 /* Reads one value of any kind; slice may be NULL. False: not JSON, or nested too deeply. */
-extern bool
-infer_json_value(InferJson *j, InferSlice *slice);
+extern bool infer_json_value(InferJson *j, InferSlice *slice);
 /* Reads a string; the cursor must be at its opening quote. */
-extern bool
-infer_json_string(InferJson *j, InferSlice *string);
+extern bool infer_json_string(InferJson *j, InferSlice *string);
 /* Reads an integer without fraction or exponent. False (and no move) if it is none or too large. */
-extern bool
-infer_json_integer(InferJson *j, int64_t *value);
+extern bool infer_json_integer(InferJson *j, int64_t *value);
 
 typedef enum InferJsonStep
 {
@@ -68,32 +62,24 @@ typedef enum InferJsonStep
  * Iteration: enter with infer_json_open(j, '{' or '['), then call next until it is not ITEM, and
  * read exactly one value after each ITEM.  first starts as true.
  */
-extern bool
-infer_json_open(InferJson *j, char bracket);
-extern InferJsonStep
-infer_json_next_member(InferJson *j, bool *first, InferSlice *key);
-extern InferJsonStep
-infer_json_next_element(InferJson *j, bool *first);
+extern bool infer_json_open(InferJson *j, char bracket);
+extern InferJsonStep infer_json_next_member(InferJson *j, bool *first, InferSlice *key);
+extern InferJsonStep infer_json_next_element(InferJson *j, bool *first);
 
 /* Is this key (perhaps written with escapes) the given ASCII name? */
-extern bool
-infer_json_key_is(const InferSlice *key, const char *name);
+extern bool infer_json_key_is(const InferSlice *key, const char *name);
 
 /*
  * Decodes a string that infer_json_string() accepted into dst (string->len bytes are always enough;
  * dst may be NULL to check only).  Returns its faults; what is faulty is left out.
  */
-extern InferTextFault
-infer_json_decode(const InferSlice *string, char *dst, size_t *out_len);
+extern InferTextFault infer_json_decode(const InferSlice *string, char *dst, size_t *out_len);
 /* Faults of all strings and numbers in a value that infer_json_value() accepted. */
-extern InferTextFault
-infer_json_value_check(const InferSlice *value);
+extern InferTextFault infer_json_value_check(const InferSlice *value);
 
 /* Is this whole text valid UTF-8 (RFC 3629)? */
-extern bool
-infer_utf8_valid(const char *s, size_t len);
+extern bool infer_utf8_valid(const char *s, size_t len);
 /* Length of the valid UTF-8 character at s (1..4), 0 if there is none. */
-extern size_t
-infer_utf8_char(const char *s, size_t len);
+extern size_t infer_utf8_char(const char *s, size_t len);
 
 #endif

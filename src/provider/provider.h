@@ -37,29 +37,24 @@ typedef struct InferRequestShape
 } InferRequestShape;
 
 /* NULL if there is no such provider. "openai" is the one there is. */
-extern const InferProvider *
-infer_provider_find(const char *name);
+extern const InferProvider *infer_provider_find(const char *name);
 /* Comma-separated list for error hints. */
-extern const char *
-infer_provider_names(void);
+extern const char *infer_provider_names(void);
 
 /* Path below the server's url, e.g. "/embeddings". For INFER_TASK_CALL "" (the caller appends the
  * option `path`). */
-extern const char *
-infer_provider_path(const InferProvider *provider, InferTask task);
+extern const char *infer_provider_path(const InferProvider *provider, InferTask task);
 /* Most inputs a request may carry when the server object says nothing: openai embed 128, complete 1
  * (completions go to chat/completions as one user message), chat 1, call 1; and bytes of inputs. */
-extern int
-infer_provider_max_items(const InferProvider *provider, InferTask task);
-extern size_t
-infer_provider_max_bytes(const InferProvider *provider, InferTask task);
+extern int infer_provider_max_items(const InferProvider *provider, InferTask task);
+extern size_t infer_provider_max_bytes(const InferProvider *provider, InferTask task);
 
 /* Appends the request body. Returns false with fault set on bad parameters (not an object, or
  * "stream": true), on an input that is not UTF-8, and when out was full. For INFER_TASK_CALL the
  * single input is the body. Only embed takes more than one input. */
-extern bool
-infer_provider_build(const InferProvider *provider, const InferRequestShape *shape,
-					 const InferInput *inputs, int ninputs, InferBuf *out, InferFault *fault);
+extern bool infer_provider_build(const InferProvider *provider, const InferRequestShape *shape,
+								 const InferInput *inputs, int ninputs, InferBuf *out,
+								 InferFault *fault);
 
 /* One answer of a reply, by position of the input. */
 typedef struct InferItem
@@ -92,22 +87,17 @@ typedef struct InferReply
  * in full here (strict JSON numbers, finite as float4), so infer_reply_floats() cannot fail.
  * INFER_TASK_CALL: one item, text = the body, checked to be UTF-8 and one JSON value.
  */
-extern bool
-infer_provider_parse(const InferProvider *provider, InferTask task, const char *body, size_t len,
-					 int ninputs, InferReply *reply, InferFault *fault);
+extern bool infer_provider_parse(const InferProvider *provider, InferTask task, const char *body,
+								 size_t len, int ninputs, InferReply *reply, InferFault *fault);
 /* Copies the dims floats of an embedding item into dst. */
-extern void
-infer_reply_floats(const InferItem *item, float *dst);
-extern void
-infer_reply_free(InferReply *reply);
+extern void infer_reply_floats(const InferItem *item, float *dst);
+extern void infer_reply_free(InferReply *reply);
 
 /* The remote's own words in an error body (error.message, error as a string, detail, or the first
  * line of text), at most 256 bytes, control characters escaped, cut at a character boundary, into
  * out (NUL-terminated). Empty if there are none. */
-extern void
-infer_provider_error_text(const char *body, size_t len, char *out, size_t out_size);
+extern void infer_provider_error_text(const char *body, size_t len, char *out, size_t out_size);
 /* Does a 400/413 body say that the batch was too large (to be split)? For later issues too. */
-extern bool
-infer_provider_is_size_error(int status, const char *body, size_t len);
+extern bool infer_provider_is_size_error(int status, const char *body, size_t len);
 
 #endif

@@ -32,10 +32,8 @@ typedef struct InferFunction
 } InferFunction;
 
 /* NULL if the function is not one of ours (the common case: one hash probe). */
-extern const InferFunction *
-infer_function_lookup(Oid funcid);
+extern const InferFunction *infer_function_lookup(Oid funcid);
 /* The table entry by C symbol, for the functions' own bodies; never NULL for our symbols. */
-extern const InferFunction *
-infer_function_by_symbol(const char *symbol);
+extern const InferFunction *infer_function_by_symbol(const char *symbol);
 
 #endif

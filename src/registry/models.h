@@ -22,20 +22,15 @@ typedef struct InferModel
 } InferModel;
 
 /* The OID of infer.model_catalog; raises if the extension is not in this database. */
-extern Oid
-infer_model_catalog(void);
+extern Oid infer_model_catalog(void);
 /* NULL if there is none. palloc'd. */
-extern InferModel *
-infer_model_read(const char *name);
+extern InferModel *infer_model_read(const char *name);
 
 /* remote_model NULL: the same as the name. */
-extern void
-infer_model_create(const char *name, const char *task, const char *server,
-				   const char *remote_model);
+extern void infer_model_create(const char *name, const char *task, const char *server,
+							   const char *remote_model);
 /* NULL: stays as it is. */
-extern void
-infer_model_alter(const char *name, const char *server, const char *remote_model);
-extern void
-infer_model_drop(const char *name);
+extern void infer_model_alter(const char *name, const char *server, const char *remote_model);
+extern void infer_model_drop(const char *name);
 
 #endif

@@ -22,13 +22,10 @@ typedef struct InferCredential
 
 /* Raises unless the options fit the catalog (pg_foreign_server, pg_user_mapping, ...) and the
  * current role may set them. */
-extern void
-infer_options_validate(List *options, Oid catalog);
+extern void infer_options_validate(List *options, Oid catalog);
 /* Fills server from its options, and the defaults of those not given; raises as the validator. */
-extern void
-infer_options_read_server(List *options, InferServer *server);
+extern void infer_options_read_server(List *options, InferServer *server);
 /* Points into the options. Never raises. */
-extern InferCredential
-infer_options_read_credential(List *options);
+extern InferCredential infer_options_read_credential(List *options);
 
 #endif

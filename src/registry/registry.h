@@ -42,13 +42,10 @@ typedef struct InferTarget
 /* Resolves a model name, or server/remote_model (a model of exactly that name wins). Checks that
  * the model's task fits, and USAGE of userid on the server, which raises 42501 and sends nothing.
  */
-extern InferTarget *
-infer_resolve(const char *model, InferTask task, Oid userid);
+extern InferTarget *infer_resolve(const char *model, InferTask task, Oid userid);
 /* Changes whenever a server, user mapping, model, placement or role may have changed. */
-extern uint64
-infer_registry_generation(void);
-extern void
-infer_registry_init(void); /* from _PG_init */
+extern uint64 infer_registry_generation(void);
+extern void infer_registry_init(void); /* from _PG_init */
 
 /*
  * The key for one attempt: that of userid's mapping, else PUBLIC's, else none.  Reads the file or
@@ -56,8 +53,8 @@ infer_registry_init(void); /* from _PG_init */
  * after use) or NULL for key-less servers; CREDENTIAL_MISSING or CREDENTIAL_WITHHELD otherwise with
  * *detail (palloc'd, names the file or variable, never the key).  Does not raise for these.
  */
-extern InferReason
-infer_registry_secret(const InferServer *server, Oid userid, char **header, char **detail);
+extern InferReason infer_registry_secret(const InferServer *server, Oid userid, char **header,
+										 char **detail);
 /* check_address for the transport: loopback always; the server's own named host is allowed, but
  * never a link-local or metadata address (169.254/16, fe80::/10, fd00:ec2::254) unless
  * allowed_hosts matches it. arg = an InferEgress made from the server. Raises nothing. */
@@ -65,12 +62,9 @@ typedef struct InferEgress
 {
 	bool allow_link_local;
 } InferEgress;
-extern void
-infer_egress_init(InferEgress *egress, const InferServer *server);
-extern bool
-infer_egress_address(void *arg, const char *ip, int port);
+extern void infer_egress_init(InferEgress *egress, const InferServer *server);
+extern bool infer_egress_address(void *arg, const char *ip, int port);
 /* Is this host allowed at all (allowed_hosts)? */
-extern bool
-infer_egress_host(const InferServer *server);
+extern bool infer_egress_host(const InferServer *server);
 
 #endif

@@ -8,13 +8,10 @@
 
 /* The OID of the server of that name, raising if there is none or it is another wrapper's. model:
  * who asked for it, for the message; NULL if the user named the server himself. */
-extern Oid
-infer_server_find(const char *name, const char *model);
+extern Oid infer_server_find(const char *name, const char *model);
 /* Reads it into palloc'd memory; raises if it has no url. */
-extern InferServer *
-infer_server_read(Oid serverid);
+extern InferServer *infer_server_read(Oid serverid);
 /* Raises 42501 unless userid has USAGE. */
-extern void
-infer_server_require_usage(Oid serverid, const char *name, Oid userid);
+extern void infer_server_require_usage(Oid serverid, const char *name, Oid userid);
 
 #endif

@@ -16,13 +16,10 @@ typedef struct InferUrl
 
 /* Fills url with palloc'd strings and returns NULL, or returns what is wrong with it, as the end of
  * a sentence that begins with "The url". */
-extern const char *
-infer_url_parse(const char *text, InferUrl *url);
+extern const char *infer_url_parse(const char *text, InferUrl *url);
 /* scheme://host:port */
-extern char *
-infer_url_origin(const InferUrl *url);
+extern char *infer_url_origin(const InferUrl *url);
 /* Is this host, as written, this very machine: localhost, 127/8 or ::1? */
-extern bool
-infer_host_is_loopback(const char *host);
+extern bool infer_host_is_loopback(const char *host);
 
 #endif

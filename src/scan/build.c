@@ -88,7 +88,7 @@ step_stands(InferBuild *build, int column, List *guards)
 	ListCell *lt;
 	ListCell *le;
 
-	forboth (lt, build->targets, le, build->exprs)
+	forboth(lt, build->targets, le, build->exprs)
 	{
 		List *earlier = list_copy_tail(lfirst(le), 1);
 

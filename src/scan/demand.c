@@ -41,8 +41,7 @@ static uint64 scans_begun;
 static ExecutorStart_hook_type previous_start;
 static ExecutorRun_hook_type previous_run;
 
-static void
-visit(PlanState *state, InferDemand demand);
+static void visit(PlanState *state, InferDemand demand);
 
 void
 infer_demand_begun(void)

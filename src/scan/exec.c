@@ -41,18 +41,12 @@
 #define PUSH_ROWS        16
 #define PUSH_INTERVAL_US 1000
 
-static Node *
-create_state(CustomScan *plan);
-static void
-begin_scan(CustomScanState *node, EState *estate, int eflags);
-static TupleTableSlot *
-exec_scan(CustomScanState *node);
-static void
-end_scan(CustomScanState *node);
-static void
-rescan(CustomScanState *node);
-static void
-shutdown_scan(CustomScanState *node);
+static Node *create_state(CustomScan *plan);
+static void begin_scan(CustomScanState *node, EState *estate, int eflags);
+static TupleTableSlot *exec_scan(CustomScanState *node);
+static void end_scan(CustomScanState *node);
+static void rescan(CustomScanState *node);
+static void shutdown_scan(CustomScanState *node);
 
 const CustomScanMethods infer_scan_methods = {
 	.CustomName = "InferScan",

@@ -60,8 +60,8 @@ extract_under(ExtractContext *context, Node *node, List *guards)
 static bool
 is_portable(ExtractContext *context, Node *node)
 {
-	return !infer_contains_params(node, context->local_params) &&
-		   !infer_contains_case_test(node) && !expression_returns_set(node);
+	return !infer_contains_params(node, context->local_params) && !infer_contains_case_test(node) &&
+		   !expression_returns_set(node);
 }
 
 static Node *
@@ -175,9 +175,8 @@ extract_bool(ExtractContext *context, BoolExpr *expr)
 	if (expr->boolop == NOT_EXPR)
 		result->args = (List *) extract_mutator((Node *) expr->args, context);
 	else
-		result->args = extract_operands(context, expr->args,
-										expr->boolop == AND_EXPR ? guard_not_false
-																 : guard_not_true);
+		result->args = extract_operands(
+			context, expr->args, expr->boolop == AND_EXPR ? guard_not_false : guard_not_true);
 	return (Node *) result;
 }
 
@@ -392,7 +391,7 @@ reuse_mutator(Node *node, void *context)
 		ListCell *le;
 		ListCell *lt;
 
-		forboth (le, build->exprs, lt, build->targets)
+		forboth(le, build->exprs, lt, build->targets)
 		{
 			if (lfirst_int(lt) > 0 && list_length(lfirst(le)) == 1 &&
 				equal(linitial(lfirst(le)), call))

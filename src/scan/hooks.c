@@ -1,8 +1,9 @@
 /*
  * scan/hooks.c - where the planner meets us.
  *
- * The planner hook should be the outermost one (list pg_inference last in shared_preload_libraries),
- * so that the pre-pass runs before, and the rewrite after, everybody else.
+ * The planner hook should be the outermost one (list pg_inference last in
+ * shared_preload_libraries), so that the pre-pass runs before, and the rewrite after, everybody
+ * else.
  */
 #include "postgres.h"
 

@@ -11,9 +11,8 @@
  *                 CALL: expr is the FuncExpr whose args are what must be evaluated;
  *                 COMPUTE: expr is the value; FILTER: expr is the boolean.
  * custom_private  a List of INFER_PRIVATE_COUNT elements, see the enum.
- * custom_scan_tlist  the child's columns (OUTER_VAR), then the call expressions, for EXPLAIN and the
- *                 tuple descriptor.
- * The child is lefttree.  All of it survives copyObject and nodeToString.
+ * custom_scan_tlist  the child's columns (OUTER_VAR), then the call expressions, for EXPLAIN and
+ * the tuple descriptor. The child is lefttree.  All of it survives copyObject and nodeToString.
  */
 #ifndef INFER_SCAN_PLAN_H
 #define INFER_SCAN_PLAN_H
@@ -31,12 +30,12 @@ typedef enum InferStepKind
 
 typedef enum InferPrivate
 {
-	INFER_PRIVATE_KINDS,	/* IntList: InferStepKind per step */
-	INFER_PRIVATE_COLUMNS,	/* IntList: 1-based scan tuple column per step, 0 for FILTER */
-	INFER_PRIVATE_NCHILD,	/* IntList of one: number of child columns */
+	INFER_PRIVATE_KINDS,    /* IntList: InferStepKind per step */
+	INFER_PRIVATE_COLUMNS,  /* IntList: 1-based scan tuple column per step, 0 for FILTER */
+	INFER_PRIVATE_NCHILD,   /* IntList of one: number of child columns */
 	INFER_PRIVATE_CONSTANT, /* IntList: 1 if a CALL's arguments have no Var (asked once a scan),
 							 * 2 if they also hold a PARAM_EXEC (forget on rescan), else 0 */
-	INFER_PRIVATE_HINTS,	/* IntList of one: bit 0 = window of one row (inner of SEMI/ANTI) */
+	INFER_PRIVATE_HINTS,    /* IntList of one: bit 0 = window of one row (inner of SEMI/ANTI) */
 	INFER_PRIVATE_COUNT
 } InferPrivate;
 

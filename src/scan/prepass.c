@@ -104,7 +104,7 @@ restore_values(Query *query, Query *original)
 	ListCell *lc;
 	ListCell *lo;
 
-	forboth (lc, query->rtable, lo, original->rtable)
+	forboth(lc, query->rtable, lo, original->rtable)
 	{
 		RangeTblEntry *rte = lfirst(lc);
 

@@ -13,10 +13,9 @@
  *                     ones.  Whoever needs the value puts an InferScan there.
  *   pending           a condition that a node should have applied and did not, for the same reason.
  *   layout            the planner's columns of a node, by position; parents refer to these numbers.
- *   to lift           to stop computing a column, or applying a condition, in a node, and hand it up
- *                     as virtual or pending.
- *   to materialise    to put an InferScan on top: infer_mat() gives back exactly the layout (with
- *                     names, junk marks and origins: junk columns are found by name, P5),
+ *   to lift           to stop computing a column, or applying a condition, in a node, and hand it
+ * up as virtual or pending. to materialise    to put an InferScan on top: infer_mat() gives back
+ * exactly the layout (with names, junk marks and origins: junk columns are found by name, P5),
  *                     infer_mat_partial() only the columns that must be real.
  *
  * infer_proc(N) processes N's children, then N, and returns an InferProc.  The parent decides where
@@ -200,7 +199,7 @@ infer_mat(InferRewrite *rw, InferProc *proc)
 	ListCell *ll;
 
 	infer_build_filters(build, proc->pending);
-	forboth (lv, proc->vexprs, ll, proc->labels)
+	forboth(lv, proc->vexprs, ll, proc->labels)
 		infer_build_output(build, infer_extract(build, lfirst(lv), NIL), lfirst(ll));
 	return infer_build_end(build);
 }
@@ -243,14 +242,14 @@ infer_mat_partial(InferRewrite *rw, InferProc *proc, const Bitmapset *need)
 	ListCell *ll;
 
 	foreach (lv, proc->vexprs)
-		work = work || (!infer_is_real(lfirst(lv)) &&
-						bms_is_member(foreach_current_index(lv) + 1, need));
+		work = work ||
+			   (!infer_is_real(lfirst(lv)) && bms_is_member(foreach_current_index(lv) + 1, need));
 	if (!work)
 		return proc;
 
 	build = infer_build_begin(rw, proc->plan);
 	infer_build_filters(build, proc->pending);
-	forboth (lv, proc->vexprs, ll, proc->labels)
+	forboth(lv, proc->vexprs, ll, proc->labels)
 	{
 		Node *vexpr = lfirst(lv);
 
@@ -301,8 +300,8 @@ infer_settle(InferRewrite *rw, InferProc *proc, List *users)
 }
 
 /*
- * Takes from a qual list its suffix that starts at the first call; with unsafe_too also at the first
- * qual that may fail (because a condition that stood before it is pending).
+ * Takes from a qual list its suffix that starts at the first call; with unsafe_too also at the
+ * first qual that may fail (because a condition that stood before it is pending).
  */
 List *
 infer_take_quals(List **quals, bool unsafe_too)
@@ -377,8 +376,8 @@ subtract_cost(Plan *node, List *exprs)
 	QualCost cost;
 
 	cost_qual_eval(&cost, exprs, NULL);
-	node->total_cost = Max(node->startup_cost,
-						   node->total_cost - cost.startup - cost.per_tuple * node->plan_rows);
+	node->total_cost =
+		Max(node->startup_cost, node->total_cost - cost.startup - cost.per_tuple * node->plan_rows);
 }
 
 /* Applies on the spot what must not float (I4). */
@@ -397,9 +396,18 @@ infer_hold_volatile(InferRewrite *rw, InferProc *proc)
 	return need || force ? infer_mat_partial(rw, proc, need) : proc;
 }
 
+/* Can this column not stay where it is? */
+static bool
+must_lift(Node *expr, bool pending, bool together)
+{
+	if (infer_contains_open_call(expr))
+		return true;
+	return pending && (infer_may_fail(expr) || (together && !IsA(expr, Var)));
+}
+
 /*
- * The basic move.  node is finished but for its targetlist, which still holds calls; pending is what
- * was taken from its quals or handed up by its children, in the same terms.
+ * The basic move.  node is finished but for its targetlist, which still holds calls; pending is
+ * what was taken from its quals or handed up by its children, in the same terms.
  */
 InferProc *
 infer_lift(InferRewrite *rw, Plan *node, List *pending)
@@ -407,6 +415,7 @@ infer_lift(InferRewrite *rw, Plan *node, List *pending)
 	InferProc *proc = palloc0(sizeof(InferProc));
 	List *tlist = NIL;
 	List *lifted = list_copy(pending);
+	bool together = infer_contains_multiexpr((Node *) node->targetlist);
 	ListCell *lc;
 
 	proc->plan = node;
@@ -416,7 +425,7 @@ infer_lift(InferRewrite *rw, Plan *node, List *pending)
 		TargetEntry *tle = lfirst(lc);
 		Node *vexpr = (Node *) tle->expr;
 
-		if (infer_contains_open_call(vexpr) || (pending != NIL && infer_may_fail(vexpr)))
+		if (must_lift(vexpr, pending != NIL, together))
 			lifted = lappend(lifted, vexpr);
 		else
 		{
@@ -439,6 +448,9 @@ infer_lift(InferRewrite *rw, Plan *node, List *pending)
 		proc->pending = lappend(proc->pending, lift_mutator(lfirst(lc), &tlist));
 	subtract_cost(node, lifted);
 	node->targetlist = tlist;
+	/* columns that share a sub-plan's parameters are computed for one row at a time */
+	if (together && pending != NIL)
+		return infer_unchanged(infer_mat(rw, proc));
 	return infer_hold_volatile(rw, proc);
 }
 

@@ -15,9 +15,9 @@
 typedef struct InferRewrite
 {
 	PlannedStmt *stmt;
-	int next_id;	 /* next free plan_node_id */
-	bool has_locks;	 /* FOR UPDATE/SHARE somewhere: nothing of ours above LockRows */
-	bool one_row;	 /* the node in hand feeds something that stops at the first row */
+	int next_id;    /* next free plan_node_id */
+	bool has_locks; /* FOR UPDATE/SHARE somewhere: nothing of ours above LockRows */
+	bool one_row;   /* the node in hand feeds something that stops at the first row */
 } InferRewrite;
 
 /*
@@ -54,6 +54,7 @@ extern bool infer_is_call(const Node *node);
 extern bool infer_contains_open_call(Node *node);
 extern bool infer_may_fail(Node *node);
 extern bool infer_contains_subplan(Node *node);
+extern bool infer_contains_multiexpr(Node *node);
 extern bool infer_contains_params(Node *node, const Bitmapset *ids);
 extern bool infer_contains_exec_param(Node *node);
 extern bool infer_contains_case_test(Node *node);
@@ -101,7 +102,8 @@ extern InferProc *infer_proc_join(InferRewrite *rw, Join *node);
 extern void infer_keep_mark_restore(InferRewrite *rw, MergeJoin *node);
 
 /* --- extract.c: from an expression to steps --- */
-/* expr is over the child (OUTER_VAR); the answer is in INDEX_VAR terms, calls replaced by columns. */
+/* expr is over the child (OUTER_VAR); the answer is in INDEX_VAR terms, calls replaced by columns.
+ */
 extern Node *infer_extract(InferBuild *build, Node *expr, List *guards);
 /* As infer_extract for a condition that also guards others: *guard is the condition to test. */
 extern Node *infer_extract_condition(InferBuild *build, Node *expr, List *guards, Node **guard);

@@ -27,13 +27,13 @@
 
 typedef struct JoinSide
 {
-	int varno;		 /* OUTER_VAR or INNER_VAR in the join's expressions */
-	List *wrappers;	 /* outermost first */
+	int varno;       /* OUTER_VAR or INNER_VAR in the join's expressions */
+	List *wrappers;  /* outermost first */
 	InferProc *proc; /* all columns real */
 	bool one_row;
-	bool wanted;	   /* something must be computed here for the join */
-	bool floats;	   /* its conditions rise */
-	List *earlier;	   /* ON conditions of this side before the one in hand */
+	bool wanted;       /* something must be computed here for the join */
+	bool floats;       /* its conditions rise */
+	List *earlier;     /* ON conditions of this side before the one in hand */
 	InferBuild *build; /* set when wanted */
 } JoinSide;
 
@@ -42,7 +42,7 @@ typedef struct JoinContext
 	JoinSide outer;
 	JoinSide inner;
 	bool cross; /* no condition but calls over one side each: they are not moved */
-	bool dry;	/* only find out which side is wanted */
+	bool dry;   /* only find out which side is wanted */
 } JoinContext;
 
 static void
@@ -217,8 +217,8 @@ two_sided_walker(Node *node, void *context)
 static bool
 is_cross_product(JoinContext *join, Join *node)
 {
-	return IsA(node, NestLoop) && ((NestLoop *) node)->nestParams == NIL &&
-		   node->joinqual != NIL && infer_contains_call(linitial(node->joinqual)) &&
+	return IsA(node, NestLoop) && ((NestLoop *) node)->nestParams == NIL && node->joinqual != NIL &&
+		   infer_contains_call(linitial(node->joinqual)) &&
 		   !two_sided_walker((Node *) node->joinqual, join);
 }
 
@@ -332,7 +332,7 @@ settle_side(InferRewrite *rw, JoinContext *join, Join *node, JoinSide *side)
 		return;
 	side->build = infer_build_begin(rw, side->proc->plan);
 	infer_build_filters(side->build, side->proc->pending);
-	forboth (lv, side->proc->vexprs, ll, side->proc->labels)
+	forboth(lv, side->proc->vexprs, ll, side->proc->labels)
 		infer_build_output(side->build, infer_extract(side->build, lfirst(lv), NIL), lfirst(ll));
 }
 
@@ -452,8 +452,7 @@ map_conditions(JoinContext *join, Join *node)
 	if (IsA(node, HashJoin))
 		map_hash_keys(join, (HashJoin *) node);
 	else if (IsA(node, MergeJoin))
-		((MergeJoin *) node)->mergeclauses =
-			map_columns(join, ((MergeJoin *) node)->mergeclauses);
+		((MergeJoin *) node)->mergeclauses = map_columns(join, ((MergeJoin *) node)->mergeclauses);
 	else
 		map_nest_params(join, (NestLoop *) node);
 
@@ -527,9 +526,9 @@ infer_proc_join(InferRewrite *rw, Join *node)
 	moved = map_conditions(&join, node);
 	plan->targetlist = map_columns(&join, plan->targetlist);
 	pending = list_copy(floating(&join.outer, NIL));
-	pending = list_concat(
-		pending, floating(&join.inner,
-						  IsA(node, NestLoop) ? ((NestLoop *) node)->nestParams : NIL));
+	pending =
+		list_concat(pending, floating(&join.inner,
+									  IsA(node, NestLoop) ? ((NestLoop *) node)->nestParams : NIL));
 	pending = list_concat(pending, moved);
 
 	plan->lefttree = close_side(rw, &join.outer);

@@ -1,5 +1,6 @@
 /*
- * scan/rewrite_scan.c - rules for scans, projections and DML: nodes that compute expressions per row.
+ * scan/rewrite_scan.c - rules for scans, projections and DML: nodes that compute expressions per
+ * row.
  */
 #include "postgres.h"
 
@@ -49,8 +50,8 @@ is_only_columns(Plan *plan)
 {
 	ListCell *lc;
 
-	if (!IsA(plan, Result) || ((Result *) plan)->resconstantqual != NULL ||
-		plan->initPlan != NIL || plan->qual != NIL)
+	if (!IsA(plan, Result) || ((Result *) plan)->resconstantqual != NULL || plan->initPlan != NIL ||
+		plan->qual != NIL)
 		return false;
 	foreach (lc, plan->targetlist)
 	{

@@ -85,7 +85,8 @@ infer_proc_gather_merge(InferRewrite *rw, GatherMerge *node)
 	return infer_lift(rw, plan, child->pending);
 }
 
-/* Conditions decide which rows count, so they stay below; columns float and cost only what is kept. */
+/* Conditions decide which rows count, so they stay below; columns float and cost only what is kept.
+ */
 InferProc *
 infer_proc_limit(InferRewrite *rw, Limit *node)
 {
@@ -175,16 +176,39 @@ aggregate_mutator(Node *node, void *context)
 	return expression_tree_mutator(node, aggregate_mutator, context);
 }
 
+/* Where each column of the old targetlist is in the new one, 0 if it was lifted. */
+static List *
+output_positions(List *old_tlist, List *new_tlist)
+{
+	List *positions = NIL;
+	ListCell *lo;
+	ListCell *ln;
+
+	foreach (lo, old_tlist)
+	{
+		int position = 0;
+
+		foreach (ln, new_tlist)
+		{
+			if (equal(((TargetEntry *) lfirst(ln))->expr, ((TargetEntry *) lfirst(lo))->expr))
+				position = foreach_current_index(ln) + 1;
+		}
+		positions = lappend_int(positions, position);
+	}
+	return positions;
+}
+
+/* A run condition reads the node's own outputs, by number. */
 static Node *
 run_condition_mutator(Node *node, void *context)
 {
 	if (node == NULL)
 		return NULL;
-	if (IsA(node, Var) && ((Var *) node)->varno == 0)
+	if (IsA(node, Var))
 	{
 		Var *var = copyObject((Var *) node);
 
-		var->varattno = castNode(Var, list_nth((List *) context, var->varattno - 1))->varattno;
+		var->varattno = list_nth_int((List *) context, var->varattno - 1);
 		return (Node *) var;
 	}
 	return expression_tree_mutator(node, run_condition_mutator, context);
@@ -202,13 +226,13 @@ infer_proc_agg(InferRewrite *rw, Plan *plan)
 	AggContext context = {infer_build_begin(rw, child->plan), child->vexprs};
 	WindowAgg *window = IsA(plan, WindowAgg) ? (WindowAgg *) plan : NULL;
 	InferProc *proc;
+	List *labels;
 	ListCell *lv;
 	ListCell *ll;
 
 	infer_build_filters(context.build, child->pending);
-	forboth (lv, child->vexprs, ll, child->labels)
-		infer_build_output(context.build, infer_extract(context.build, lfirst(lv), NIL),
-						   lfirst(ll));
+	forboth(lv, child->vexprs, ll, child->labels) infer_build_output(
+		context.build, infer_extract(context.build, lfirst(lv), NIL), lfirst(ll));
 	plan->targetlist = (List *) aggregate_mutator((Node *) plan->targetlist, &context);
 	plan->qual = (List *) aggregate_mutator((Node *) plan->qual, &context);
 	plan->lefttree = infer_build_end(context.build);
@@ -216,13 +240,11 @@ infer_proc_agg(InferRewrite *rw, Plan *plan)
 	if (window == NULL)
 		return infer_lift(rw, plan, infer_take_quals(&plan->qual, false));
 
-	/* its conditions stop the window early: they stay, and read its own outputs by number */
+	/* its conditions stop the window early: they stay */
+	labels = plan->targetlist;
 	proc = infer_lift(rw, plan, NIL);
-	if (proc->plan == plan)
-	{
-		window->runCondition =
-			(List *) run_condition_mutator((Node *) window->runCondition, proc->vexprs);
-		plan->qual = (List *) run_condition_mutator((Node *) plan->qual, proc->vexprs);
-	}
+	if (plan->targetlist != labels && window->runCondition != NIL)
+		window->runCondition = (List *) run_condition_mutator(
+			(Node *) window->runCondition, output_positions(labels, plan->targetlist));
 	return proc;
 }

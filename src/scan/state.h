@@ -184,38 +184,27 @@ typedef struct InferScanState
 } InferScanState;
 
 /* exec.c */
-extern bool
-infer_scan_is(PlanState *state);
+extern bool infer_scan_is(PlanState *state);
 
 /* program.c */
-extern void
-infer_program_compile(InferScanState *scan);
+extern void infer_program_compile(InferScanState *scan);
 /* EXECUTE on every function it calls, for the current user, as the executor itself checks it. */
-extern void
-infer_program_check_privileges(InferScanState *scan);
+extern void infer_program_check_privileges(InferScanState *scan);
 
 /* rows.c */
-extern void
-infer_rows_init(InferScanState *scan);
+extern void infer_rows_init(InferScanState *scan);
 /* Reads one row of the child and runs it as far as it goes; false at the end of input. */
-extern bool
-infer_rows_read(InferScanState *scan);
+extern bool infer_rows_read(InferScanState *scan);
 /* Takes what has come back and runs rows on; frees dropped rows at the head. */
-extern void
-infer_rows_advance(InferScanState *scan);
+extern void infer_rows_advance(InferScanState *scan);
 /* Is the oldest row complete? */
-extern bool
-infer_rows_head_ready(InferScanState *scan);
+extern bool infer_rows_head_ready(InferScanState *scan);
 /* Fills the scan slot with the oldest row's output; raises its failed calls. */
-extern void
-infer_rows_load_head(InferScanState *scan);
-extern void
-infer_rows_drop_head(InferScanState *scan);
-extern void
-infer_rows_drop_all(InferScanState *scan);
+extern void infer_rows_load_head(InferScanState *scan);
+extern void infer_rows_drop_head(InferScanState *scan);
+extern void infer_rows_drop_all(InferScanState *scan);
 /* Frees all but the oldest row, if that is the one that was returned last. */
-extern void
-infer_rows_drop_ahead(InferScanState *scan);
+extern void infer_rows_drop_ahead(InferScanState *scan);
 /* Which constant calls are forgotten: those still on their way always, for a cancelled one is asked
  * by nobody any more; those whose arguments change with a rescan; all. */
 typedef enum InferForget
@@ -225,30 +214,21 @@ typedef enum InferForget
 	INFER_FORGET_ALL
 } InferForget;
 
-extern void
-infer_rows_forget_shared(InferScanState *scan, InferForget what);
+extern void infer_rows_forget_shared(InferScanState *scan, InferForget what);
 
 /* demand.c */
-extern void
-infer_demand_start(InferScanState *scan);
-extern void
-infer_demand_size(InferScanState *scan, const InferEntry *entry);
+extern void infer_demand_start(InferScanState *scan);
+extern void infer_demand_size(InferScanState *scan, const InferEntry *entry);
 /* How many more rows may be read now. */
-extern int64
-infer_demand_room(InferScanState *scan);
+extern int64 infer_demand_room(InferScanState *scan);
 /* A row was read and stays. */
-extern void
-infer_demand_read(InferScanState *scan, const InferRow *row);
-extern void
-infer_demand_consumed(InferScanState *scan);
+extern void infer_demand_read(InferScanState *scan, const InferRow *row);
+extern void infer_demand_consumed(InferScanState *scan);
 /* Does the current ExecutorRun() of this scan's query run it to its end? */
-extern bool
-infer_demand_runs_to_end(const InferScanState *scan);
-extern void
-infer_demand_begun(void); /* a scan was initialised */
+extern bool infer_demand_runs_to_end(const InferScanState *scan);
+extern void infer_demand_begun(void); /* a scan was initialised */
 
 /* explain.c */
-extern void
-infer_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es);
+extern void infer_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es);
 
 #endif

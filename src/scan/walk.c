@@ -147,6 +147,23 @@ infer_contains_subplan(Node *node)
 }
 
 static bool
+multiexpr_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan) && ((SubPlan *) node)->subLinkType == MULTIEXPR_SUBLINK)
+		return true;
+	return expression_tree_walker(node, multiexpr_walker, context);
+}
+
+/* SET (a, b) = (SELECT ...): a sub-plan whose results the other columns read as parameters. */
+bool
+infer_contains_multiexpr(Node *node)
+{
+	return multiexpr_walker(node, NULL);
+}
+
+static bool
 params_walker(Node *node, void *context)
 {
 	const Bitmapset *ids = context;
@@ -157,7 +174,8 @@ params_walker(Node *node, void *context)
 	{
 		Param *param = (Param *) node;
 
-		return param->paramkind == PARAM_EXEC && (ids == NULL || bms_is_member(param->paramid, ids));
+		return param->paramkind == PARAM_EXEC &&
+			   (ids == NULL || bms_is_member(param->paramid, ids));
 	}
 	return expression_tree_walker(node, params_walker, context);
 }
