@@ -10,41 +10,53 @@ use strict;
 use warnings;
 use File::Basename qw(dirname);
 use File::Spec;
+use File::Temp;
 use IO::Socket::INET;
 use IPC::Run;
 use Time::HiRes qw(sleep time);
 
 # A psql that runs the script on its own. Errors do not stop it; they show with their SQLSTATE.
+# Script and output are files, so that it never waits for the test to take or give something.
 sub start
 {
 	my ($class, $node, $name, $sql, %options) = @_;
-	my $self = bless { node => $node, name => $name, in => $sql, out => '', err => '' }, $class;
+	my $self = bless { node => $node, name => $name, folder => File::Temp->newdir }, $class;
+	my $script = "$self->{folder}/script";
+	open(my $out, '>', $script) or die "$script: $!";
+	print $out $sql;
+	close $out or die "$script: $!";
 	my $database = $options{database} // 'postgres';
 	$self->{handle} = IPC::Run::start(
 		[
 			'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d',
-			$node->connstr($database) . " application_name='$name'", '-f', '-'
+			$node->connstr($database) . " application_name='$name'", '-f', $script
 		],
-		'<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err});
+		'<', '/dev/null', '>', "$self->{folder}/out", '2>', "$self->{folder}/err");
 	return $self;
 }
 
-# The process number of its backend, once that is running a statement.
+sub slurp
+{
+	my ($self, $which) = @_;
+	open(my $in, '<', "$self->{folder}/$which") or return '';
+	local $/;
+	return scalar(<$in>) // '';
+}
+
+# The process number of its backend, once that is there.
 sub backend
 {
 	my ($self) = @_;
-	return $self->{backend} if $self->{backend};
 	my $until = time + 60;
-	while (time < $until)
+	while (!$self->{backend})
 	{
-		$self->{handle}->pump_nb;
-		my $pid = $self->{node}->safe_psql('postgres',
+		$self->{backend} = $self->{node}->safe_psql('postgres',
 			"SELECT pid FROM pg_stat_activity WHERE application_name = '$self->{name}'");
-		return $self->{backend} = $pid if $pid;
-		last unless $self->{handle}->pumpable;
+		last if $self->{backend};
+		die "session $self->{name} is not there: " . $self->slurp('err') if time > $until;
 		sleep 0.01;
 	}
-	die "session $self->{name} is not there: $self->{err}";
+	return $self->{backend};
 }
 
 # Waits for its end; returns what it printed.
@@ -58,12 +70,12 @@ sub finish
 		if (time > $until)
 		{
 			$self->{handle}->kill_kill;
-			die "session $self->{name} does not end: $self->{err}";
+			die "session $self->{name} does not end: " . $self->slurp('err');
 		}
 		sleep 0.002;
 	}
 	$self->{handle}->finish;
-	return ($self->{out}, $self->{err});
+	return ($self->slurp('out'), $self->slurp('err'));
 }
 
 # Ends the client (not its backend) without a word.

@@ -83,6 +83,7 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(slow_bytes, 64, 1, 1e9, "fault slow: bytes sent at a time")                                  \
     X(slow_ms, 100, 1, 1e7, "fault slow: gap between them")                                        \
     X(big_kb, 65536, 1, 1e8, "fault big: KiB of white space before the answer")                    \
+    X(no_base64, 0, 0, 1, "1: encoding_format=base64 is refused (400), as an older server would")  \
     X(chunked, 0, 0, 1, "1: answers come in chunks, without Content-Length (HTTP/1.1)")            \
     X(gzip, 0, 0, 1, "1: answers are gzip'ed for clients that accept it (HTTP/1.1)")
 

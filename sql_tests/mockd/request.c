@@ -109,6 +109,7 @@ const char *parse_request(struct req *r)
             } else if (KEY("encoding_format") && json_peek(&j) == '"') {
                 s = json_string(&j, &n);
                 r->base64 = n == 6 && !memcmp(s, "base64", 6);
+                if (r->base64 && set.no_base64) return "unknown value of encoding_format";
             } else json_skip(&j, 0);
         } while (!j.bad && json_take(&j, ','));
         if (!json_take(&j, '}')) j.bad = true;

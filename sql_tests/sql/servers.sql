@@ -72,7 +72,8 @@ SELECT pg_temp.try_option('admission_key', repeat('k', 127));
 SELECT pg_temp.try_option('admission_key', repeat('k', 128));
 
 -- foreign tables have no use
-CREATE SERVER infer_s1 FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', max_concurrency '8');
+CREATE SERVER infer_s1 FOREIGN DATA WRAPPER pg_inference
+  OPTIONS (url :'url', max_concurrency '8', admission_key 'infer_servers');
 CREATE FOREIGN TABLE infer_t (a int) SERVER infer_s1 OPTIONS (b 'c');
 CREATE FOREIGN TABLE infer_t (a int) SERVER infer_s1;
 SELECT * FROM infer_t;
@@ -131,6 +132,11 @@ CREATE SERVER infer_s4 FOREIGN DATA WRAPPER pg_inference;
 SELECT infer.complete('infer_s4/m', 'hello');
 ALTER SERVER infer_s4 OPTIONS (ADD url :'url');
 SELECT infer.complete('infer_s4/m', 'hello') IS NOT NULL AS answered;
+-- servers that share an admission key share its limit: the first one's
+ALTER SERVER infer_s4 OPTIONS (ADD admission_key 'infer_servers', ADD max_concurrency '9');
+SELECT infer.complete('infer_s4/m', 'hello') IS NOT NULL AS answered;
+SELECT key, max_limit, in_flight FROM infer.stat_admission WHERE key = 'infer_servers';
+ALTER SERVER infer_s4 OPTIONS (DROP admission_key, DROP max_concurrency);
 
 -- hosts that are not allowed get nothing
 SET pg_inference.allowed_hosts = '*.example.com, api.example.org';

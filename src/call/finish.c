@@ -104,17 +104,25 @@ may_split(const InferBatch *batch, const InferFinding *finding, const InferHttpR
 	return infer_provider_is_size_error(result->wire.status, result->body->data, result->body->len);
 }
 
+/* Sends the same answers in new words. What was refused did not run and is no attempt. */
+static void
+rephrase(InferBatch *batch)
+{
+	batch->attempts--;
+	infer_buf_reset(&batch->body);
+	infer_batch_ready(batch);
+}
+
 static void
 split(InferBatch *batch)
 {
 	InferBatch *rest = infer_batch_new(batch->client, batch->class);
 
-	rest->attempts = --batch->attempts;
+	infer_batch_split(batch, rest, batch->nanswers / 2);
+	rephrase(batch);
+	rest->attempts = batch->attempts;
 	rest->floor = batch->floor;
 	rest->first_sent_us = batch->first_sent_us;
-	infer_batch_split(batch, rest, batch->nanswers / 2);
-	infer_buf_reset(&batch->body);
-	infer_batch_ready(batch);
 	infer_batch_ready(rest);
 }
 
@@ -143,7 +151,16 @@ redact(const InferClass *class, char *detail)
 	pfree(header);
 }
 
-/* A failed attempt: split, repeat or give up. */
+/* Did the server refuse the request only because it does not know base64? */
+static bool
+refuses_base64(const InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+{
+	return batch->asked_base64 && finding->reason == INFER_REASON_BAD_REQUEST &&
+		   finding->execution == INFER_NOT_ADMITTED && result->body->len > 0 &&
+		   strstr(result->body->data, "encoding_format") != NULL;
+}
+
+/* A failed attempt: rephrase, split, repeat or give up. */
 static void
 handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
 {
@@ -152,6 +169,7 @@ handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpRe
 	int status = result->wire.status;
 	int64 retry_after_ms = result->retry_after_ms;
 	bool splitting = may_split(batch, finding, result);
+	bool rephrasing = refuses_base64(batch, finding, result);
 	char detail[512];
 
 	/* the remote's own words, else the library's */
@@ -163,6 +181,12 @@ handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpRe
 	redact(batch->class, detail);
 
 	infer_batch_landed(batch, finding->verdict, result->elapsed_us);
+	if (rephrasing)
+	{
+		infer_class_no_base64(batch->class);
+		rephrase(batch);
+		return;
+	}
 	if (splitting)
 	{
 		split(batch);

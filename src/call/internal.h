@@ -127,7 +127,8 @@ struct InferBatch
 	int size; /* of answers[] */
 	size_t bytes;
 	/* sending */
-	bool in_ready; /* counted as wanting a permit */
+	bool asked_base64; /* the body asks for embeddings as base64 */
+	bool in_ready;     /* counted as wanting a permit */
 	bool permit;
 	InferTransfer *transfer;
 	InferBuf body;
@@ -181,6 +182,9 @@ extern void infer_memo_init(void);
 /* class.c */
 extern InferClass *infer_class_get(InferClient *client, const InferFunction *function,
 								   const Datum *args);
+
+extern bool infer_class_base64(const InferClass *class);
+extern void infer_class_no_base64(const InferClass *class);
 
 /* options.c */
 extern void infer_options_parse(InferTask task, Datum options, const InferServer *server,

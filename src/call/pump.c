@@ -273,7 +273,7 @@ build_body(InferBatch *batch)
 		.task = batch->class->task,
 		.remote_model = batch->class->remote_model,
 		.parameters_json = batch->class->parameters_json,
-		.ask_base64 = true,
+		.ask_base64 = infer_class_base64(batch->class),
 	};
 	InferInput *inputs;
 	InferFault fault = {INFER_REASON_NONE};
@@ -281,6 +281,7 @@ build_body(InferBatch *batch)
 
 	if (batch->body.len > 0)
 		return true; /* a repeated attempt */
+	batch->asked_base64 = shape.ask_base64;
 	inputs = palloc(sizeof(InferInput) * batch->nanswers);
 	for (int i = 0; i < batch->nanswers; i++)
 		inputs[i] = (InferInput){batch->answers[i]->input, batch->answers[i]->input_len};

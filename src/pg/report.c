@@ -134,6 +134,7 @@ infer_errcode_config(void)
 char *
 infer_report_message(const InferFailure *failure)
 {
+	const char *what = reason_text(failure->reason)->what;
 	StringInfoData buf;
 
 	initStringInfo(&buf);
@@ -142,7 +143,10 @@ infer_report_message(const InferFailure *failure)
 		appendStringInfo(&buf, " of model \"%s\"", failure->model);
 	if (failure->server != NULL)
 		appendStringInfo(&buf, " on server \"%s\"", failure->server);
-	appendStringInfo(&buf, " failed: %s", reason_text(failure->reason)->what);
+	/* what never left was not the server's to reject */
+	if (failure->reason == INFER_REASON_BAD_REQUEST && failure->attempts == 0)
+		what = "the arguments make no valid request";
+	appendStringInfo(&buf, " failed: %s", what);
 	return buf.data;
 }
 

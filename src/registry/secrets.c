@@ -93,19 +93,19 @@ infer_read_key(const InferCredential *credential, char *buffer, char **source)
 
 	if (credential->file != NULL)
 	{
-		*source = psprintf("key file \"%s\"", credential->file);
+		*source = psprintf("Key file \"%s\"", credential->file);
 		return infer_read_key_file(credential->file, buffer);
 	}
 	if (credential->env != NULL)
 	{
-		*source = psprintf("environment variable \"%s\"", credential->env);
+		*source = psprintf("Environment variable \"%s\"", credential->env);
 		value = getenv(credential->env);
 		if (value == NULL)
 			return "the database server's environment does not have it";
 	}
 	else
 	{
-		*source = pstrdup("option \"api_key\" of the user mapping");
+		*source = pstrdup("Option \"api_key\" of the user mapping");
 		value = credential->key;
 	}
 	if (strlen(value) > INFER_KEY_MAX)
@@ -158,9 +158,7 @@ infer_find_secret(const InferServer *server, Oid userid, MemoryContext results, 
 	if (!infer_may_carry_key(server))
 	{
 		*detail = MemoryContextStrdup(
-			results, psprintf("the key would travel unencrypted to host \"%s\"; use https, or set "
-							  "the server's option allow_cleartext",
-							  server->host));
+			results, psprintf("The key would travel unencrypted to host \"%s\"", server->host));
 		reason = INFER_REASON_CREDENTIAL_WITHHELD;
 	}
 	else

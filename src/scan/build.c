@@ -219,6 +219,25 @@ is_identity(InferBuild *build)
 	return true;
 }
 
+/* The child serves as it is, under the names and marks that are expected from here on. */
+static Plan *
+relabel_child(InferBuild *build)
+{
+	List *tlist = NIL;
+	ListCell *ll;
+	ListCell *lc;
+
+	forboth (ll, build->targetlist, lc, build->child->targetlist)
+	{
+		TargetEntry *tle = flatCopyTargetEntry(lfirst(ll));
+
+		tle->expr = ((TargetEntry *) lfirst(lc))->expr;
+		tlist = lappend(tlist, tle);
+	}
+	build->child->targetlist = tlist;
+	return build->child;
+}
+
 static Plan *
 make_projection(InferBuild *build)
 {
@@ -266,7 +285,7 @@ infer_build_end(InferBuild *build)
 	Plan *plan;
 
 	if (build->exprs == NIL)
-		return is_identity(build) ? build->child : make_projection(build);
+		return is_identity(build) ? relabel_child(build) : make_projection(build);
 
 	scan = makeNode(CustomScan);
 	plan = &scan->scan.plan;

@@ -207,6 +207,8 @@ infer_mat(InferRewrite *rw, InferProc *proc)
 Plan *
 infer_proc_mat(InferRewrite *rw, Plan *plan)
 {
+	if (!infer_plan_has_call(plan))
+		return plan;
 	return infer_mat(rw, infer_proc(rw, plan));
 }
 
