@@ -25,8 +25,8 @@ check_planning(InferEntry *entry)
 					errmsg("the planner would call model \"%s\" while it plans",
 						   entry->answer->class->target->model),
 					errdetail("pg_inference.plan_time_calls is \"error\"."),
-					errhint("Use the function directly, or through a function of LANGUAGE sql that "
-							"is inlined, or set pg_inference.plan_time_calls to \"allow\".")));
+					errhint("Use the function directly, or write (SELECT f(x)) instead of f(x), or set "
+							"pg_inference.plan_time_calls to \"allow\".")));
 }
 
 Datum

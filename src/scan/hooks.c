@@ -18,9 +18,10 @@ static planner_hook_type previous_planner_hook = NULL;
 static PlannedStmt *
 infer_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
 {
-	bool active = infer_guc_enable && infer_preloaded && parse->commandType != CMD_UTILITY;
+	bool active = infer_preloaded && parse->commandType != CMD_UTILITY;
 	PlannedStmt *volatile stmt = NULL;
 
+	/* whatever pg_inference.enable says: planning makes no calls */
 	if (active)
 		parse = infer_prepass(parse);
 	infer_planning_depth++;
@@ -36,7 +37,7 @@ infer_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 		infer_planning_depth--;
 	}
 	PG_END_TRY();
-	if (active)
+	if (active && infer_guc_enable)
 		infer_rewrite(stmt, cursor_options);
 	return stmt;
 }

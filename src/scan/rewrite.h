@@ -1,7 +1,7 @@
 /*
  * scan/rewrite.h - what the files of the plan rewrite share (rewrite.c has the essay).
  *
- * Private to src/scan: walk.c, rewrite*.c, joins.c, extract.c, build.c.  Backend-local, no locks;
+ * Private to src/scan: walk.c, prepass.c, rewrite*.c, extract.c, build.c.  Backend-local, no locks;
  * all nodes are made in the planner's memory context.
  */
 #ifndef INFER_SCAN_REWRITE_H
@@ -88,6 +88,7 @@ extern void infer_take_init_plans(Plan *to, Plan *from);
 
 /* --- rewrite_scan.c, rewrite_upper.c, rewrite_join.c: rules per node type --- */
 extern InferProc *infer_proc_scan(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_project(InferRewrite *rw, Plan *plan, InferProc *child, List *quals);
 extern InferProc *infer_proc_result(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_proc_gather_merge(InferRewrite *rw, GatherMerge *node);
 extern InferProc *infer_proc_project_set(InferRewrite *rw, Plan *plan);
@@ -99,6 +100,8 @@ extern InferProc *infer_proc_agg(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_proc_modify_table(InferRewrite *rw, ModifyTable *node);
 extern InferProc *infer_proc_children(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_proc_join(InferRewrite *rw, Join *node);
+extern List *infer_unparametrize(List *exprs, List *nest_params);
+extern InferProc *infer_fold_lateral(InferRewrite *rw, NestLoop *node);
 extern void infer_keep_mark_restore(InferRewrite *rw, MergeJoin *node);
 
 /* --- extract.c: from an expression to steps --- */

@@ -360,7 +360,6 @@ close_side(InferRewrite *rw, JoinSide *side)
 	return plan;
 }
 
-/* Puts the values of outer columns in place of the parameters that carry them (P8). */
 static Node *
 unparametrize_mutator(Node *node, void *context)
 {
@@ -381,6 +380,13 @@ unparametrize_mutator(Node *node, void *context)
 	return expression_tree_mutator(node, unparametrize_mutator, context);
 }
 
+/* Puts the values of outer columns in place of the parameters that carry them (P8). */
+List *
+infer_unparametrize(List *exprs, List *nest_params)
+{
+	return (List *) unparametrize_mutator((Node *) exprs, nest_params);
+}
+
 /* Conditions of a side that float, in terms of the join as it will be. */
 static List *
 floating(JoinSide *side, List *nest_params)
@@ -390,7 +396,7 @@ floating(JoinSide *side, List *nest_params)
 	if (side->varno == INNER_VAR)
 	{
 		pending = (List *) infer_renumber((Node *) pending, OUTER_VAR, INNER_VAR);
-		pending = (List *) unparametrize_mutator((Node *) pending, nest_params);
+		pending = infer_unparametrize(pending, nest_params);
 	}
 	return pending;
 }
@@ -513,9 +519,12 @@ infer_proc_join(InferRewrite *rw, Join *node)
 	Plan *plan = &node->plan;
 	JoinContext join = {.dry = false};
 	bool stops_early = node->jointype == JOIN_SEMI || node->jointype == JOIN_ANTI;
+	InferProc *folded;
 	List *pending;
 	List *moved;
 
+	if (IsA(node, NestLoop) && (folded = infer_fold_lateral(rw, (NestLoop *) node)) != NULL)
+		return folded;
 	open_side(rw, &join.outer, plan->lefttree, OUTER_VAR, rw->one_row);
 	open_side(rw, &join.inner, plan->righttree, INNER_VAR,
 			  IsA(node, NestLoop) && (stops_early || rw->one_row));

@@ -50,8 +50,7 @@ is_only_columns(Plan *plan)
 {
 	ListCell *lc;
 
-	if (!IsA(plan, Result) || ((Result *) plan)->resconstantqual != NULL || plan->initPlan != NIL ||
-		plan->qual != NIL)
+	if (!IsA(plan, Result) || ((Result *) plan)->resconstantqual != NULL || plan->initPlan != NIL)
 		return false;
 	foreach (lc, plan->targetlist)
 	{
@@ -64,46 +63,41 @@ is_only_columns(Plan *plan)
 }
 
 /*
- * Result over a child, and Gather: what the child has not done yet becomes part of the own
- * expressions and rises.  A Result without a child is left alone (P1).
+ * A projecting node (targetlist and quals over the child's layout) on top of a processed child: what
+ * the child has not done yet becomes part of the expressions and rises.
  */
 InferProc *
-infer_proc_result(InferRewrite *rw, Plan *plan)
+infer_project(InferRewrite *rw, Plan *plan, InferProc *child, List *quals)
 {
-	InferProc *child;
-	List *users;
+	InferProc *proc;
 	List *pending;
 	ListCell *lc;
 
-	if (plan->lefttree == NULL)
-		return infer_unchanged(plan);
-	child = infer_proc(rw, plan->lefttree);
-	users = list_concat_copy(plan->targetlist, plan->qual);
-	child = infer_settle(rw, child, users);
+	child = infer_settle(rw, child, list_concat_copy(plan->targetlist, quals));
 	plan->lefttree = child->plan;
-	plan->qual = (List *) infer_substitute((Node *) plan->qual, OUTER_VAR, child->vexprs);
-	pending = list_copy(child->pending);
-	if (pending != NIL)
-	{
-		pending = list_concat(pending, plan->qual);
-		plan->qual = NIL;
-	}
-	else
-		pending = infer_take_quals(&plan->qual, false);
+	quals = (List *) infer_substitute((Node *) quals, OUTER_VAR, child->vexprs);
+	pending = list_concat_copy(child->pending, quals);
 	plan->targetlist =
 		(List *) infer_substitute((Node *) plan->targetlist, OUTER_VAR, child->vexprs);
-	if (is_only_columns(plan))
-	{
-		InferProc *proc = palloc0(sizeof(InferProc));
+	if (!is_only_columns(plan))
+		return infer_lift(rw, plan, pending);
 
-		proc->plan = child->plan;
-		proc->labels = plan->targetlist;
-		foreach (lc, plan->targetlist)
-			proc->vexprs = lappend(proc->vexprs, ((TargetEntry *) lfirst(lc))->expr);
-		proc->pending = pending;
-		return infer_hold_volatile(rw, proc);
-	}
-	return infer_lift(rw, plan, pending);
+	proc = palloc0(sizeof(InferProc));
+	proc->plan = child->plan;
+	proc->labels = plan->targetlist;
+	foreach (lc, plan->targetlist)
+		proc->vexprs = lappend(proc->vexprs, ((TargetEntry *) lfirst(lc))->expr);
+	proc->pending = pending;
+	return infer_hold_volatile(rw, proc);
+}
+
+/* Result and Gather.  A Result without a child is left alone (P1). Neither has conditions per row. */
+InferProc *
+infer_proc_result(InferRewrite *rw, Plan *plan)
+{
+	if (plan->lefttree == NULL)
+		return infer_unchanged(plan);
+	return infer_project(rw, plan, infer_proc(rw, plan->lefttree), NIL);
 }
 
 /*
