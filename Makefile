@@ -36,7 +36,6 @@ ISOLATION_OPTS = $(TEST_OPTS) --temp-instance=./tmp_check_iso --outputdir=.
 REGRESS_PREP   = sql_tests/mockd/mockd
 TAP_TESTS      = $(if $(wildcard sql_tests/t/*.pl),1)
 PROVE_TESTS    = sql_tests/t/*.pl
-PROVE_FLAGS   += -I sql_tests/lib
 EXTRA_CLEAN    = $(sort $(wildcard src/*/*.o src/*/*.bc)) sql_tests/mockd/mockd tmp_check tmp_check_iso build \
                  results regression.diffs regression.out log $(EXTENSION)-*.zip
 
@@ -53,6 +52,7 @@ include $(PGXS)
 
 # PGXS knows of no header dependencies: everything is built again when a header changes.
 $(OBJS): $(INCLUDED) Makefile
+PG_PROVE_FLAGS += -I sql_tests/lib
 else ifneq ($(filter installcheck,$(STANDALONE)),)
 installcheck:
 	scripts/check regress isolation tap

@@ -12,7 +12,7 @@ use File::Basename qw(dirname);
 use File::Spec;
 use File::Temp;
 use IO::Socket::INET;
-use IPC::Run;
+use POSIX qw(WNOHANG);
 use Time::HiRes qw(sleep time);
 
 # A psql that runs the script on its own. Errors do not stop it; they show with their SQLSTATE.
@@ -26,12 +26,18 @@ sub start
 	print $out $sql;
 	close $out or die "$script: $!";
 	my $database = $options{database} // 'postgres';
-	$self->{handle} = IPC::Run::start(
-		[
-			'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d',
-			$node->connstr($database) . " application_name='$name'", '-f', $script
-		],
-		'<', '/dev/null', '>', "$self->{folder}/out", '2>', "$self->{folder}/err");
+	my @command = (
+		'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d',
+		$node->connstr($database) . " application_name='$name'", '-f', $script);
+	my $pid = fork // die "fork: $!";
+	if ($pid == 0)
+	{
+		open(STDIN, '<', '/dev/null');
+		open(STDOUT, '>', "$self->{folder}/out");
+		open(STDERR, '>', "$self->{folder}/err");
+		exec { $command[0] } @command or POSIX::_exit(127);
+	}
+	$self->{client} = $pid;
 	return $self;
 }
 
@@ -64,17 +70,16 @@ sub finish
 {
 	my ($self, $seconds) = @_;
 	my $until = time + ($seconds // 180);
-	while ($self->{handle}->pumpable)
+	while ($self->{client} && waitpid($self->{client}, WNOHANG) == 0)
 	{
-		$self->{handle}->pump_nb;
 		if (time > $until)
 		{
-			$self->{handle}->kill_kill;
+			$self->kill_client;
 			die "session $self->{name} does not end: " . $self->slurp('err');
 		}
 		sleep 0.002;
 	}
-	$self->{handle}->finish;
+	$self->{client} = 0;
 	return ($self->slurp('out'), $self->slurp('err'));
 }
 
@@ -82,8 +87,18 @@ sub finish
 sub kill_client
 {
 	my ($self) = @_;
-	$self->{handle}->signal('KILL');
-	$self->{handle}->finish;
+	return unless $self->{client};
+	kill 'KILL', $self->{client};
+	waitpid($self->{client}, 0);
+	$self->{client} = 0;
+	return;
+}
+
+sub DESTROY
+{
+	my ($self) = @_;
+	local ($?, $!, $@);
+	$self->kill_client;
 	return;
 }
 

@@ -21,12 +21,13 @@ check_planning(InferEntry *entry)
 {
 	if (infer_planning_depth == 0 || infer_guc_plan_time_calls || infer_call_done(entry))
 		return;
-	ereport(ERROR, (errcode(infer_errcode_config()),
-					errmsg("the planner would call model \"%s\" while it plans",
-						   entry->answer->class->target->model),
-					errdetail("pg_inference.plan_time_calls is \"error\"."),
-					errhint("Use the function directly, or write (SELECT f(x)) instead of f(x), or set "
-							"pg_inference.plan_time_calls to \"allow\".")));
+	ereport(ERROR,
+			(errcode(infer_errcode_config()),
+			 errmsg("the planner would call model \"%s\" while it plans",
+					entry->answer->class->target->model),
+			 errdetail("pg_inference.plan_time_calls is \"error\"."),
+			 errhint("Use the function directly, or write (SELECT f(x)) instead of f(x), or set "
+					 "pg_inference.plan_time_calls to \"allow\".")));
 }
 
 Datum

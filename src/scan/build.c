@@ -227,7 +227,7 @@ relabel_child(InferBuild *build)
 	ListCell *ll;
 	ListCell *lc;
 
-	forboth (ll, build->targetlist, lc, build->child->targetlist)
+	forboth(ll, build->targetlist, lc, build->child->targetlist)
 	{
 		TargetEntry *tle = flatCopyTargetEntry(lfirst(ll));
 

@@ -30,6 +30,8 @@
 #define FIRST_ROWS_FILTER 4
 /* Dropped rows behind a slow oldest one keep their places: the ring's span is so many windows. */
 #define SPAN_WINDOWS 4
+/* With fewer calls than rows, the window has at most so many times the rows. */
+#define MAX_STRETCH 64
 /* The pass rate starts as if so many rows had been seen, half of them passing. */
 #define RATE_PRIOR 8.0
 
@@ -149,22 +151,39 @@ room_for_wanted(InferScanState *scan)
 	return scan->allowance;
 }
 
+/*
+ * The window is meant in calls.  Where few rows make one (guards, NULLs, equal inputs), a consumer
+ * that takes all gets so many more rows, or the server would idle.
+ */
+static int64
+stretch(const InferScanState *scan)
+{
+	int64 asked;
+
+	if (!scan->takes_all || scan->read < FIRST_ROWS || scan->client == NULL)
+		return 1;
+	asked = infer_client_stats(scan->client)->asked;
+	return Max(1, Min(scan->read / Max(asked, 1), MAX_STRETCH));
+}
+
 int64
 infer_demand_room(InferScanState *scan)
 {
 	int64 room;
+	int64 factor;
 
 	if (!infer_guc_enable)
 		return 1 - scan->nlive;
 	if (scan->nlive > 0 && scan->row_bytes + scan->nlive * scan->answer_bytes >= scan->budget)
 		return 0;
+	factor = stretch(scan);
 	if (scan->wanted > scan->emitted)
 		room = Min(room_for_wanted(scan), scan->window.max - scan->nlive);
 	else if (scan->exact)
 		room = 0;
 	else
-		room = scan->window.rows - scan->nlive;
-	return Min(room, scan->window.max * SPAN_WINDOWS - (scan->tail - scan->head));
+		room = scan->window.rows * factor - scan->nlive;
+	return Min(room, scan->window.max * factor * SPAN_WINDOWS - (scan->tail - scan->head));
 }
 
 /* For a child that is read to its end before anything else happens. */

@@ -93,7 +93,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	outerPlanState(node) = ExecInitNode(outerPlan(node->ss.ps.plan), estate, eflags);
 	infer_program_compile(scan);
 	infer_program_check_privileges(scan);
-	infer_rows_init(scan);
+	infer_ring_init(scan);
 	scan->budget = (Size) infer_guc_buffer_memory * 1024;
 	infer_demand_begun();
 }
@@ -178,7 +178,7 @@ forget_returned_row(InferScanState *scan)
 	if (!scan->emitting)
 		return;
 	scan->emitting = false;
-	infer_rows_drop_head(scan);
+	infer_ring_drop_head(scan);
 	infer_demand_consumed(scan);
 }
 
@@ -190,8 +190,8 @@ finish_scan(InferScanState *scan)
 	if (scan->client == NULL)
 		return;
 	/* first the rows: a pinned entry that is cancelled would be asked again */
-	infer_rows_drop_ahead(scan);
-	infer_rows_forget_shared(scan, INFER_FORGET_UNDONE);
+	infer_ring_drop_ahead(scan);
+	infer_ring_forget_shared(scan, INFER_FORGET_UNDONE);
 	infer_client_cancel(scan->client);
 }
 
@@ -251,7 +251,7 @@ exec_scan(CustomScanState *node)
 static void
 reset_scan(InferScanState *scan)
 {
-	infer_rows_drop_all(scan);
+	infer_ring_drop_all(scan);
 	scan->emitting = false;
 	if (scan->client != NULL)
 		infer_client_cancel(scan->client);
@@ -263,7 +263,7 @@ rescan(CustomScanState *node)
 	InferScanState *scan = (InferScanState *) node;
 
 	reset_scan(scan);
-	infer_rows_forget_shared(scan, INFER_FORGET_CHANGED);
+	infer_ring_forget_shared(scan, INFER_FORGET_CHANGED);
 	scan->started = false;
 	scan->child_ended = false;
 	scan->over = false;
@@ -292,7 +292,7 @@ end_scan(CustomScanState *node)
 	InferScanState *scan = (InferScanState *) node;
 
 	reset_scan(scan);
-	infer_rows_forget_shared(scan, INFER_FORGET_ALL);
+	infer_ring_forget_shared(scan, INFER_FORGET_ALL);
 	if (scan->client != NULL)
 		infer_client_close(scan->client);
 	scan->client = NULL;

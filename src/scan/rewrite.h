@@ -1,8 +1,8 @@
 /*
  * scan/rewrite.h - what the files of the plan rewrite share (rewrite.c has the essay).
  *
- * Private to src/scan: walk.c, prepass.c, rewrite*.c, extract.c, build.c.  Backend-local, no locks;
- * all nodes are made in the planner's memory context.
+ * Private to src/scan: walk.c, prepass.c, moves.c, rewrite*.c, extract.c,
+ * build.c.  Backend-local, no locks; all nodes are made in the planner's memory context.
  */
 #ifndef INFER_SCAN_REWRITE_H
 #define INFER_SCAN_REWRITE_H
@@ -67,11 +67,13 @@ extern bool infer_plan_has_call(Plan *plan);
 extern bool infer_plan_has_lock(Plan *plan);
 extern int infer_plan_max_id(Plan *plan, int seen);
 
-/* --- rewrite.c: the driver and the moves every node rule is made of --- */
+/* --- rewrite.c: the driver --- */
 extern InferProc *infer_proc(InferRewrite *rw, Plan *plan);
+extern Plan *infer_proc_mat(InferRewrite *rw, Plan *plan);
+
+/* --- moves.c: the moves every node rule is made of --- */
 extern InferProc *infer_unchanged(Plan *plan);
 extern Plan *infer_mat(InferRewrite *rw, InferProc *proc);
-extern Plan *infer_proc_mat(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_mat_partial(InferRewrite *rw, InferProc *proc, const Bitmapset *need);
 extern InferProc *infer_mat_columns(InferRewrite *rw, InferProc *proc);
 extern InferProc *infer_lift(InferRewrite *rw, Plan *node, List *pending);

@@ -124,6 +124,19 @@ side_of_call(JoinContext *join, Node *node)
 	return outer ? &join->outer : &join->inner;
 }
 
+/*
+ * The side that computes this call for the join.  Outside of inner joins also rows without a
+ * partner are asked then, so the arguments must not fail.
+ */
+static JoinSide *
+side_to_compute(JoinContext *join, Node *node)
+{
+	if (!infer_is_call(node) ||
+		(!join->cross && infer_may_fail((Node *) ((FuncExpr *) node)->args)))
+		return NULL;
+	return side_of_call(join, node);
+}
+
 static Node *
 one_sided_mutator(Node *node, void *context)
 {
@@ -133,7 +146,7 @@ one_sided_mutator(Node *node, void *context)
 
 	if (node == NULL)
 		return NULL;
-	if (infer_is_call(node) && (side = side_of_call(join, node)) != NULL)
+	if ((side = side_to_compute(join, node)) != NULL)
 	{
 		if (!join->dry)
 			return side_expr(side, node);

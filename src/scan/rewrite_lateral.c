@@ -38,8 +38,7 @@ odd_column_walker(Node *node, void *context)
 	{
 		Var *var = (Var *) node;
 
-		return var->varno != scan->scanrelid || var->varattno < 1 ||
-			   var->varattno > scan->ncolumns;
+		return var->varno != scan->scanrelid || var->varattno < 1 || var->varattno > scan->ncolumns;
 	}
 	return expression_tree_walker(node, odd_column_walker, context);
 }

@@ -63,8 +63,8 @@ is_only_columns(Plan *plan)
 }
 
 /*
- * A projecting node (targetlist and quals over the child's layout) on top of a processed child: what
- * the child has not done yet becomes part of the expressions and rises.
+ * A projecting node (targetlist and quals over the child's layout) on top of a processed child:
+ * what the child has not done yet becomes part of the expressions and rises.
  */
 InferProc *
 infer_project(InferRewrite *rw, Plan *plan, InferProc *child, List *quals)
@@ -91,7 +91,8 @@ infer_project(InferRewrite *rw, Plan *plan, InferProc *child, List *quals)
 	return infer_hold_volatile(rw, proc);
 }
 
-/* Result and Gather.  A Result without a child is left alone (P1). Neither has conditions per row. */
+/* Result and Gather.  A Result without a child is left alone (P1). Neither has conditions per row.
+ */
 InferProc *
 infer_proc_result(InferRewrite *rw, Plan *plan)
 {

@@ -1,6 +1,6 @@
 /*
- * scan/rows.c - the rows of an InferScan: a ring in input order, each at its own place of the
- * program.
+ * scan/rows.c - running the rows of an InferScan, each at its own place of the program (the ring
+ * they live in is ring.c's).
  *
  * Running a row.  The steps are tried in order.  One whose inputs are not there yet is passed over,
  * so that independent calls of a row are under way together; but nothing behind a filter is tried
@@ -13,9 +13,6 @@
  * Errors.  A failed call raises where its value is read.  Rows read ahead never read such a value:
  * a step that needs it waits until its row is the oldest, that is, the one the consumer asks for.
  *
- * Pins.  A cell that began a call holds a pin on its entry, from begin to the release of the row;
- * constant calls are pinned once, by the scan.
- *
  * Cost.  Nothing here looks at the whole ring per answer unless rows are blocked in mid-program;
  * rows that only wait for answers are looked at when they are the oldest.
  */
@@ -27,134 +24,8 @@
 
 #include "scan/state.h"
 
-#define FIRST_RING_SIZE 16
 /* Weight of the newest row in the mean of what answers hold. */
 #define ANSWER_BYTES_WEIGHT 0.1
-/* What an answer is taken to hold before the first one is seen. */
-#define FIRST_FLOATS_BYTES (8 * 1024)
-#define FIRST_TEXT_BYTES   (1 * 1024)
-
-static InferRow *
-row_at(const InferScanState *scan, int64 number)
-{
-	return &scan->rows[number & (scan->size - 1)];
-}
-
-/* Doubles the ring; rows keep their numbers. */
-static void
-grow_ring(InferScanState *scan)
-{
-	int64 size = scan->size > 0 ? scan->size * 2 : FIRST_RING_SIZE;
-	InferRow *rows = palloc_extended(sizeof(InferRow) * size, MCXT_ALLOC_HUGE);
-	InferCell *cells =
-		palloc_extended(sizeof(InferCell) * (size * scan->ncells + 1), MCXT_ALLOC_HUGE);
-	bool *done = palloc_extended(sizeof(bool) * (size * scan->nsteps + 1), MCXT_ALLOC_HUGE);
-
-	for (int64 i = 0; i < size; i++)
-	{
-		rows[i].cells = cells + i * scan->ncells;
-		rows[i].done = done + i * scan->nsteps;
-	}
-	for (int64 n = scan->head; n < scan->tail; n++)
-	{
-		InferRow *from = row_at(scan, n);
-		InferRow *to = &rows[n & (size - 1)];
-		InferCell *to_cells = to->cells;
-		bool *to_done = to->done;
-
-		memcpy(to_cells, from->cells, sizeof(InferCell) * scan->ncells);
-		memcpy(to_done, from->done, sizeof(bool) * scan->nsteps);
-		*to = *from;
-		to->cells = to_cells;
-		to->done = to_done;
-	}
-	if (scan->size > 0)
-	{
-		pfree(scan->rows);
-		pfree(scan->cells);
-		pfree(scan->done);
-	}
-	scan->rows = rows;
-	scan->cells = cells;
-	scan->done = done;
-	scan->size = size;
-}
-
-void
-infer_rows_init(InferScanState *scan)
-{
-	EState *estate = scan->css.ss.ps.state;
-
-	scan->row_context =
-		AllocSetContextCreate(estate->es_query_cxt, "InferScan rows", ALLOCSET_DEFAULT_SIZES);
-	scan->child_slot = ExecInitExtraTupleSlot(
-		estate, ExecGetResultType(outerPlanState(&scan->css.ss.ps)), &TTSOpsMinimalTuple);
-	for (int i = 0; i < scan->ncells; i++)
-		if (scan->columns[i].function != NULL)
-			scan->answer_bytes += scan->columns[i].function->value == INFER_VALUE_FLOATS
-									  ? FIRST_FLOATS_BYTES
-									  : FIRST_TEXT_BYTES;
-}
-
-/* A new row at the tail. */
-static InferRow *
-push_row(InferScanState *scan)
-{
-	InferRow *row;
-
-	if (scan->tail - scan->head == scan->size)
-	{
-		MemoryContext old = MemoryContextSwitchTo(scan->css.ss.ps.state->es_query_cxt);
-
-		grow_ring(scan);
-		MemoryContextSwitchTo(old);
-	}
-	row = row_at(scan, scan->tail++);
-	row->state = INFER_ROW_RUNNING;
-	row->passed = scan->last_filter < 0;
-	row->first = 0;
-	row->npending = 0;
-	row->tuple = NULL;
-	row->bytes = 0;
-	row->call_bytes = 0;
-	memset(row->cells, 0, sizeof(InferCell) * scan->ncells);
-	memset(row->done, 0, sizeof(bool) * scan->nsteps);
-	scan->nlive++;
-	scan->nrunning++;
-	if (row->passed)
-		scan->npassed++;
-	scan->max_window = Max(scan->max_window, scan->nlive);
-	return row;
-}
-
-/* Gives back all that a row holds, but its place in the ring. */
-static void
-release_row(InferScanState *scan, InferRow *row)
-{
-	for (int i = 0; i < scan->ncells; i++)
-	{
-		InferCell *cell = &row->cells[i];
-
-		if (cell->pinned)
-			infer_call_unpin(cell->entry);
-		else if (cell->state == INFER_CELL_VALUE && !cell->isnull && !scan->columns[i].typbyval)
-			pfree(DatumGetPointer(cell->value));
-		cell->pinned = false;
-		cell->state = INFER_CELL_EMPTY;
-	}
-	if (row->tuple != NULL)
-		pfree(row->tuple);
-	row->tuple = NULL;
-	if (row->state == INFER_ROW_DROPPED)
-		return;
-	if (row->state == INFER_ROW_RUNNING)
-		scan->nrunning--;
-	if (row->passed)
-		scan->npassed--;
-	scan->nlive--;
-	scan->row_bytes -= row->bytes;
-	row->state = INFER_ROW_DROPPED;
-}
 
 /* Puts the first natts columns of the child's tuple into the scan slot. */
 static void
@@ -367,7 +238,7 @@ run_row(InferScanState *scan, InferRow *row, TupleTableSlot *source, bool oldest
 		if (!keep)
 		{
 			scan->removed++;
-			release_row(scan, row);
+			infer_ring_release(scan, row);
 			break;
 		}
 		if (i == scan->last_filter)
@@ -440,7 +311,8 @@ infer_rows_read(InferScanState *scan)
 		scan->child_ended = true;
 		return false;
 	}
-	row = push_row(scan);
+	scan->read++;
+	row = infer_ring_push(scan);
 	run_row(scan, row, slot, scan->nlive == 1);
 	if (row->state == INFER_ROW_DROPPED)
 	{
@@ -457,27 +329,19 @@ infer_rows_read(InferScanState *scan)
 	return true;
 }
 
-/* Frees dropped rows at the head. */
-static void
-trim_head(InferScanState *scan)
-{
-	while (scan->head < scan->tail && row_at(scan, scan->head)->state == INFER_ROW_DROPPED)
-		scan->head++;
-}
-
 void
 infer_rows_advance(InferScanState *scan)
 {
-	trim_head(scan);
+	infer_ring_trim(scan);
 	if (scan->nrunning == 0)
 		return;
 	for (int64 n = scan->head; n < scan->tail && scan->nrunning > 0; n++)
 	{
-		InferRow *row = row_at(scan, n);
+		InferRow *row = infer_ring_at(scan, n);
 
 		if (row->state == INFER_ROW_RUNNING && take_answers(scan, row))
 			rerun_row(scan, row, n == scan->head);
-		trim_head(scan);
+		infer_ring_trim(scan);
 	}
 }
 
@@ -488,10 +352,10 @@ infer_rows_head_ready(InferScanState *scan)
 	{
 		InferRow *row;
 
-		trim_head(scan);
+		infer_ring_trim(scan);
 		if (scan->head == scan->tail)
 			return false;
-		row = row_at(scan, scan->head);
+		row = infer_ring_at(scan, scan->head);
 		(void) take_answers(scan, row);
 		if (row->state == INFER_ROW_RUNNING)
 			rerun_row(scan, row, true);
@@ -517,7 +381,7 @@ note_answer_bytes(InferScanState *scan, InferRow *row)
 void
 infer_rows_load_head(InferScanState *scan)
 {
-	InferRow *row = row_at(scan, scan->head);
+	InferRow *row = infer_ring_at(scan, scan->head);
 	MemoryContext old =
 		MemoryContextSwitchTo(scan->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
 
@@ -527,52 +391,4 @@ infer_rows_load_head(InferScanState *scan)
 			load_cell(scan, row, i);
 	MemoryContextSwitchTo(old);
 	note_answer_bytes(scan, row);
-}
-
-void
-infer_rows_drop_head(InferScanState *scan)
-{
-	release_row(scan, row_at(scan, scan->head++));
-}
-
-void
-infer_rows_drop_ahead(InferScanState *scan)
-{
-	while (scan->tail > scan->head + (scan->emitting ? 1 : 0))
-		release_row(scan, row_at(scan, --scan->tail));
-}
-
-void
-infer_rows_drop_all(InferScanState *scan)
-{
-	ExecClearTuple(scan->css.ss.ss_ScanTupleSlot);
-	ExecClearTuple(scan->child_slot);
-	while (scan->head < scan->tail)
-		infer_rows_drop_head(scan);
-	MemoryContextReset(scan->row_context);
-	scan->row_bytes = 0;
-}
-
-void
-infer_rows_forget_shared(InferScanState *scan, InferForget what)
-{
-	for (int i = 0; i < scan->nsteps; i++)
-	{
-		InferStep *step = &scan->steps[i];
-		InferColumn *column;
-
-		if (step->kind != INFER_STEP_CALL || !step->constant)
-			continue;
-		column = &scan->columns[step->cell];
-		if (!column->shared_begun)
-			continue;
-		if (what == INFER_FORGET_ALL || (what == INFER_FORGET_CHANGED && step->forgotten) ||
-			(column->shared != NULL && !infer_call_done(column->shared)))
-		{
-			if (column->shared != NULL)
-				infer_call_unpin(column->shared);
-			column->shared = NULL;
-			column->shared_begun = false;
-		}
-	}
 }

@@ -1,6 +1,6 @@
 /*
- * scan/state.h - execution state of an InferScan; private to exec.c, program.c, rows.c, demand.c
- * and explain.c.
+ * scan/state.h - execution state of an InferScan; private to exec.c, program.c, ring.c, rows.c,
+ * demand.c and explain.c.
  *
  * scan      one execution of the plan node: a program, a ring of rows, a client of src/call.
  * step      one instruction of the program (scan/plan.h), compiled.
@@ -177,6 +177,7 @@ typedef struct InferScanState
 	int64 emitted;  /* since the (re)scan */
 	int64 decided;  /* rows that filters let pass, or not; for the pass rate; kept over rescans */
 	int64 let_pass;
+	int64 read; /* rows of the child; kept over rescans */
 
 	/* figures for EXPLAIN, kept over rescans */
 	int64 removed;
@@ -191,20 +192,25 @@ extern void infer_program_compile(InferScanState *scan);
 /* EXECUTE on every function it calls, for the current user, as the executor itself checks it. */
 extern void infer_program_check_privileges(InferScanState *scan);
 
-/* rows.c */
-extern void infer_rows_init(InferScanState *scan);
-/* Reads one row of the child and runs it as far as it goes; false at the end of input. */
-extern bool infer_rows_read(InferScanState *scan);
-/* Takes what has come back and runs rows on; frees dropped rows at the head. */
-extern void infer_rows_advance(InferScanState *scan);
-/* Is the oldest row complete? */
-extern bool infer_rows_head_ready(InferScanState *scan);
-/* Fills the scan slot with the oldest row's output; raises its failed calls. */
-extern void infer_rows_load_head(InferScanState *scan);
-extern void infer_rows_drop_head(InferScanState *scan);
-extern void infer_rows_drop_all(InferScanState *scan);
+/* ring.c */
+static inline InferRow *
+infer_ring_at(const InferScanState *scan, int64 number)
+{
+	return &scan->rows[number & (scan->size - 1)];
+}
+
+extern void infer_ring_init(InferScanState *scan);
+/* A new row at the tail. */
+extern InferRow *infer_ring_push(InferScanState *scan);
+/* Gives back all that a row holds, but its place in the ring. */
+extern void infer_ring_release(InferScanState *scan, InferRow *row);
+/* Frees the places of dropped rows at the head. */
+extern void infer_ring_trim(InferScanState *scan);
+extern void infer_ring_drop_head(InferScanState *scan);
+extern void infer_ring_drop_all(InferScanState *scan);
 /* Frees all but the oldest row, if that is the one that was returned last. */
-extern void infer_rows_drop_ahead(InferScanState *scan);
+extern void infer_ring_drop_ahead(InferScanState *scan);
+
 /* Which constant calls are forgotten: those still on their way always, for a cancelled one is asked
  * by nobody any more; those whose arguments change with a rescan; all. */
 typedef enum InferForget
@@ -214,7 +220,17 @@ typedef enum InferForget
 	INFER_FORGET_ALL
 } InferForget;
 
-extern void infer_rows_forget_shared(InferScanState *scan, InferForget what);
+extern void infer_ring_forget_shared(InferScanState *scan, InferForget what);
+
+/* rows.c */
+/* Reads one row of the child and runs it as far as it goes; false at the end of input. */
+extern bool infer_rows_read(InferScanState *scan);
+/* Takes what has come back and runs rows on; frees dropped rows at the head. */
+extern void infer_rows_advance(InferScanState *scan);
+/* Is the oldest row complete? */
+extern bool infer_rows_head_ready(InferScanState *scan);
+/* Fills the scan slot with the oldest row's output; raises its failed calls. */
+extern void infer_rows_load_head(InferScanState *scan);
 
 /* demand.c */
 extern void infer_demand_start(InferScanState *scan);

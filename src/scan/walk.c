@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "catalog/pg_proc.h"
 #include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
@@ -25,8 +26,8 @@ infer_is_call(const Node *node)
 	HeapTuple tuple;
 	bool plain;
 
-	if (node == NULL || !IsA(node, FuncExpr) || call->funcretset ||
-		infer_function_lookup(call->funcid) == NULL)
+	if (node == NULL || !IsA(node, FuncExpr) || call->funcid < FirstNormalObjectId ||
+		call->funcretset || infer_function_lookup(call->funcid) == NULL)
 		return false;
 	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(call->funcid));
 	if (!HeapTupleIsValid(tuple))
