@@ -34,6 +34,9 @@ TEST_OPTS      = --inputdir=sql_tests --temp-config=sql_tests/conf/regress.conf 
 REGRESS_OPTS   = $(TEST_OPTS) --temp-instance=./tmp_check
 ISOLATION_OPTS = $(TEST_OPTS) --temp-instance=./tmp_check_iso --outputdir=.
 REGRESS_PREP   = sql_tests/mockd/mockd
+# the same results whatever the user's locale
+ENCODING       = UTF8
+NO_LOCALE      = 1
 TAP_TESTS      = $(if $(wildcard sql_tests/t/*.pl),1)
 PROVE_TESTS    = sql_tests/t/*.pl
 EXTRA_CLEAN    = $(sort $(wildcard src/*/*.o src/*/*.bc)) sql_tests/mockd/mockd tmp_check tmp_check_iso build \

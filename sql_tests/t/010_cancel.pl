@@ -125,7 +125,7 @@ my %reached = (
 	},
 	tls => sub {
 		all_hold($mock_port, sub { $_[0]->{state} eq 'ESTABLISHED' }, @_)
-		  && $mock->stat('stalled_connections') >= 9;
+		  && $mock->stat('stalled_connections') >= 3;
 	},
 	upload => sub {
 		all_hold($mock_port, sub { $_[0]->{unsent} > 0 }, @_)

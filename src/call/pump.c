@@ -218,7 +218,10 @@ infer_pump_ask(InferClient *client, InferAnswer *answer)
 	client->stats.asked++;
 }
 
-/* Moves the open batches that must leave to the ready list. */
+/*
+ * Moves the open batches that must leave to the ready list.  A short one has no reason to while
+ * others of its key wait for permits: it would only join them, and can still grow where it is.
+ */
 void
 infer_pump_flush(InferClient *client, bool starved, bool input_ended)
 {
@@ -228,9 +231,10 @@ infer_pump_flush(InferClient *client, bool starved, bool input_ended)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
 		const InferCallOptions *options = &batch->class->options;
+		bool helps = starved && demands[batch->class->key].ready == 0;
 
 		if (infer_batch_leaves(options->mode, options->dispatch_batch_size, batch->class->limits,
-							   batch->nanswers, batch->bytes, input_ended, starved))
+							   batch->nanswers, batch->bytes, input_ended, helps))
 		{
 			dlist_delete(&batch->node);
 			infer_batch_ready(batch);

@@ -16,11 +16,14 @@
 #include "http/curl_private.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define BODY_KEPT (64 * 1024) /* memory a pooled handle may keep */
 
@@ -100,6 +103,21 @@ on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
+/*
+ * CURLOPT_CLOSESOCKETFUNCTION: a peer that no longer reads would never see the end of a connection
+ * that still has something to send; the kernel keeps both for minutes.  A reset arrives at once.
+ */
+static int
+on_close_socket(void *arg, curl_socket_t fd)
+{
+	struct linger reset = {.l_onoff = 1, .l_linger = 0};
+	int unsent = 0;
+
+	if (ioctl(fd, SIOCOUTQNSD, &unsent) == 0 && unsent > 0)
+		(void) setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	return close(fd);
+}
+
 /* The body of an error status explains; it is kept in part and never makes the transfer fail. */
 static size_t
 keep_error_body(InferTransfer *transfer, const char *bytes, size_t n)
@@ -162,6 +180,7 @@ set_fixed_options(InferTransfer *transfer)
 	ok &= curl_easy_setopt(easy, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open_socket) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer) == CURLE_OK;
+	ok &= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_write) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer) == CURLE_OK;

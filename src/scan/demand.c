@@ -70,6 +70,8 @@ infer_demand_start(InferScanState *scan)
 	scan->consumed = 0;
 	scan->emitted = 0;
 	scan->sized = false;
+	for (int i = 0; i < scan->nsteps; i++)
+		scan->steps[i].sized = false;
 	scan->wave = 0;
 	scan->allowance = 0;
 	if (demand->one_row)
@@ -90,7 +92,10 @@ infer_demand_start(InferScanState *scan)
 	infer_window_init(&scan->window, scan->wanted > 0 ? scan->wanted : FIRST_ROWS, LEAST_MAX_ROWS);
 }
 
-/* At the first call: the window in terms of its batches and of what may be in flight. */
+/*
+ * At the first call of each step: the window in terms of its batches and of what may be in flight.
+ * The step with the largest batches decides.
+ */
 void
 infer_demand_size(InferScanState *scan, const InferEntry *entry)
 {
@@ -98,8 +103,12 @@ infer_demand_size(InferScanState *scan, const InferEntry *entry)
 	int64 most = Max(batch * infer_call_concurrency(entry) * 2, LEAST_MAX_ROWS);
 	int64 first;
 
+	if (scan->sized && most <= scan->window.max)
+		return;
 	if (scan->takes_all)
 		first = most;
+	else if (scan->sized)
+		first = scan->window.rows;
 	else if (scan->wanted > 0)
 		first = scan->wanted;
 	else if (scan->nfilters > 0)

@@ -2,7 +2,7 @@
  * scan/rewrite_lateral.c - nested loops that are only a projection.
  *
  * FROM t, LATERAL f(t.x) and LATERAL (SELECT f(t.x)) become a nested loop whose inner side is a
- * scalar function scan, or a Result without a child: one row for each outer row, one call each.
+ * function scan, or a Result without a child: one row for each outer row, one call each.
  * Such a join is the same as computing the inner columns over the outer side, which is what we turn
  * it into: parameters become the columns they carry, conditions become pending.
  */
@@ -66,6 +66,29 @@ apply_scan(Scan *scan, InnerRow *row)
 	return true;
 }
 
+/* The fields of a composite result; NIL if they do not match the scan's columns one to one. */
+static List *
+select_fields(Expr *call, TupleDesc desc)
+{
+	List *fields = NIL;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(desc, i);
+		FieldSelect *field = makeNode(FieldSelect);
+
+		if (attribute->attisdropped)
+			return NIL;
+		field->arg = call;
+		field->fieldnum = i + 1;
+		field->resulttype = attribute->atttypid;
+		field->resulttypmod = attribute->atttypmod;
+		field->resultcollid = attribute->attcollation;
+		fields = lappend(fields, field);
+	}
+	return fields;
+}
+
 static bool
 read_function(FunctionScan *scan, InnerRow *row)
 {
@@ -74,11 +97,20 @@ read_function(FunctionScan *scan, InnerRow *row)
 	TupleDesc desc;
 
 	if (list_length(scan->functions) != 1 || scan->funcordinality ||
-		expression_returns_set(function->funcexpr) ||
-		get_expr_result_type(function->funcexpr, &type, &desc) != TYPEFUNC_SCALAR)
+		!infer_is_call(function->funcexpr))
 		return false;
-	row->columns = list_make1(function->funcexpr);
-	return apply_scan(&scan->scan, row);
+	switch (get_expr_result_type(function->funcexpr, &type, &desc))
+	{
+		case TYPEFUNC_SCALAR:
+			row->columns = list_make1(function->funcexpr);
+			break;
+		case TYPEFUNC_COMPOSITE:
+			row->columns = select_fields((Expr *) function->funcexpr, desc);
+			break;
+		default:
+			break;
+	}
+	return row->columns != NIL && apply_scan(&scan->scan, row);
 }
 
 /* Is it a plan that gives at most one row, of expressions? */

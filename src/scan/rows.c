@@ -109,8 +109,11 @@ begin_call(InferScanState *scan, InferStep *step)
 		args[i] = ExecEvalExpr(step->args[i], econtext, &nulls[i]);
 	entry = infer_call_begin(scan->client, step->function, args, nulls);
 	scan->since_push++;
-	if (entry != NULL && !scan->sized)
+	if (entry != NULL && !step->sized)
+	{
 		infer_demand_size(scan, entry);
+		step->sized = true;
+	}
 	return entry;
 }
 

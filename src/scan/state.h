@@ -37,6 +37,7 @@ typedef struct InferStep
 	ExprState **args;
 	bool constant;  /* asked once, shared by all rows */
 	bool forgotten; /* ... and forgotten on rescan */
+	bool sized;     /* the window knows this step's batch size and concurrency */
 	/* what it reads */
 	int nuses;
 	int *uses; /* cells in its expression, arguments and guards */
@@ -143,7 +144,7 @@ typedef struct InferScanState
 
 	/* what is fixed at the first row, and forgotten on rescan */
 	bool started;
-	bool sized;   /* the window knows the calls' batch size and concurrency */
+	bool sized;   /* the window knows some step's batch size and concurrency */
 	int64 wanted; /* rows that the consumer is thought to want; 0 = not known, or all */
 	bool takes_all;
 	bool exact; /* wanted is a promise */

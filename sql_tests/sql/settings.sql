@@ -1,0 +1,73 @@
+-- Every setting: default, unit, range, who may change it; and that bad values are refused.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS pg_inference;
+RESET client_min_messages;
+SELECT infer.version() = (SELECT default_version FROM pg_available_extensions WHERE name = 'pg_inference') AS same_version;
+
+SELECT name, boot_val, unit, min_val, max_val, context FROM pg_settings WHERE name LIKE 'pg_inference.%'
+ORDER BY name COLLATE "C";
+SELECT name, enumvals FROM pg_settings WHERE name LIKE 'pg_inference.%' AND vartype = 'enum' ORDER BY name COLLATE "C";
+-- each is described
+SELECT name FROM pg_settings WHERE name LIKE 'pg_inference.%' AND (short_desc = '' OR short_desc NOT LIKE '%.');
+-- and nothing else has the prefix
+SET pg_inference.enabled = off;
+SET pg_inference.max_attempt = 1;
+
+-- bad values; versions of PostgreSQL differ in how they write ranges
+CREATE FUNCTION pg_temp.refused(name text, value text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM set_config('pg_inference.' || name, value, true);
+  RETURN 'accepted';
+EXCEPTION WHEN OTHERS THEN
+  RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, ' \(.*\)$', '');
+END $$;
+SELECT name, value, pg_temp.refused(name, value) FROM (VALUES
+  ('enable', 'maybe'), ('streaming_mode', 'rows'), ('on_error', 'ignore'), ('retry', 'always'), ('plan_time_calls', 'sometimes'),
+  ('dispatch_batch_size', '-2'), ('request_timeout', '0'), ('connect_timeout', '0s'), ('max_attempts', '0'), ('buffer_memory', '1kB'),
+  ('max_response_size', '2GB'), ('memo_memory', '1kB'), ('statement_call_budget', '-1'), ('statement_token_budget', '-1'),
+  ('limiter_max_limit', '-1'), ('max_admission_keys', '1')) AS v(name, value) ORDER BY name COLLATE "C";
+SET pg_inference.allowed_hosts = 'http://localhost/v1';
+-- units
+SET pg_inference.request_timeout = '2min';
+SHOW pg_inference.request_timeout;
+SET pg_inference.buffer_memory = '64MB';
+SHOW pg_inference.buffer_memory;
+SET pg_inference.allowed_hosts = 'localhost, *.example.com, 10.0.0.?, [::1]';
+SHOW pg_inference.allowed_hosts;
+RESET ALL;
+
+-- what only superusers may change
+CREATE ROLE infer_settings_user;
+SET ROLE infer_settings_user;
+SET pg_inference.allowed_hosts = '*';
+SET pg_inference.allow_inline_keys = on;
+SET pg_inference.limiter_max_limit = 1000;
+SET pg_inference.enable = off;
+-- nor see who calls whom
+SELECT count(*) FROM infer.stat_admission;
+SELECT infer.stat_reset();
+RESET ROLE;
+GRANT pg_read_all_stats TO infer_settings_user;
+SET ROLE infer_settings_user;
+SELECT count(*) >= 0 AS readable FROM infer.stat_admission;
+SELECT infer.stat_reset();
+RESET ROLE;
+RESET pg_inference.enable;
+DROP ROLE infer_settings_user;
+
+-- statistics
+\getenv mock_url MOCK_URL
+\set url :mock_url '/v1'
+CREATE SERVER infer_stat FOREIGN DATA WRAPPER pg_inference
+  OPTIONS (url :'url', admission_key 'infer_settings', max_concurrency '3');
+\! mock set retry_after=0
+SELECT count(infer.complete('infer_stat/m', 'a' || i)) FROM generate_series(1, 20) AS i;
+SELECT reason, execution FROM infer.try_complete('infer_stat/m', 'a [[mock:400]]');
+SELECT reason, execution FROM infer.try_complete('infer_stat/m', 'a [[mock:429]]');
+SELECT key, max_limit, in_flight, waiting, peak BETWEEN 1 AND 3 AS peak_kept, granted, succeeded, overloaded, failed, ignored
+FROM infer.stat_admission WHERE key = 'infer_settings';
+SELECT infer.stat_reset();
+SELECT key, max_limit, in_flight, waiting, peak, granted, succeeded, overloaded, failed, ignored
+FROM infer.stat_admission WHERE key = 'infer_settings';
+\! mock set defaults
+DROP SERVER infer_stat;
