@@ -2,6 +2,7 @@
  * sim/badserver.c - see badserver.h.
  *
  *	/ok            200, kept alive
+ *	/secret        as /ok; notes the Authorization header
  *	/second-dies   the first request of a connection is answered; a later one is executed, then the
  *	               connection is closed without a byte
  *	/dies          executed, then closed without a byte
@@ -277,7 +278,7 @@ serve_cut(Connection *c, const char *path)
 static Next
 serve(Connection *c, const char *path)
 {
-	if (strcmp(path, "/ok") == 0)
+	if (strcmp(path, "/ok") == 0 || strcmp(path, "/secret") == 0)
 		answer(c->fd, "200 OK", "", TEXT);
 	else if (strcmp(path, "/informed") == 0)
 	{
@@ -355,11 +356,14 @@ read_request(Connection *c, char *path, size_t path_size)
 			continue;
 		header = strcasestr(c->in, "\r\nContent-Length:");
 		want = (size_t) (body + 4 - c->in) + (header != NULL ? strtoul(header + 17, NULL, 10) : 0);
-		header = strcasestr(c->in, "\r\nAuthorization: ");
-		c->server->last_secret[0] = '\0';
-		if (header != NULL)
-			sscanf(header + 17, "%63[^\r]", c->server->last_secret);
 		snprintf(path, path_size, "%.*s", (int) strcspn(c->in + 5, " "), c->in + 5);
+		if (strcmp(path, "/secret") == 0)
+		{
+			header = strcasestr(c->in, "\r\nAuthorization: ");
+			c->server->last_secret[0] = '\0';
+			if (header != NULL)
+				sscanf(header + 17, "%63[^\r]", c->server->last_secret);
+		}
 		if (strcmp(path, "/unread") == 0 || strcmp(path, "/early") == 0)
 			return 0;
 	}

@@ -21,7 +21,7 @@ typedef struct BadServer
 	atomic_int unread_over; /* set it to end the connections of /unread */
 	atomic_int target;      /* requests of /target */
 	atomic_long sent;       /* body bytes sent by /endless */
-	char last_secret[64];   /* value of the last Authorization header */
+	char last_secret[64];   /* value of the last Authorization header for /secret */
 } BadServer;
 
 extern int badserver_start(BadServer *server); /* 0 or -1 */

@@ -395,7 +395,7 @@ static void
 test_process(void)
 {
 	const char *headers[] = {"X-Request-Id: 1", NULL};
-	InferHttpRequest r = request(bad_url("/ok"));
+	InferHttpRequest r = request(bad_url("/secret"));
 	InferTransfer *transfer;
 	sigset_t before, after;
 	bool same = true;

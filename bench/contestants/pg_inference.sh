@@ -4,7 +4,8 @@ extension=pg_inference
 preload=pg_inference
 setup() { # a server object for each concurrency, for a permit table remembers the first limit it was told
     sql -v v1="$MOCK_URL/v1" <<'SQL'
-CREATE EXTENSION IF NOT EXISTS pg_inference;
+DROP EXTENSION IF EXISTS pg_inference CASCADE;
+CREATE EXTENSION pg_inference;
 CREATE SERVER bench16 FOREIGN DATA WRAPPER pg_inference
     OPTIONS (url :'v1', max_concurrency '16', max_batch_size '128', admission_key 'bench16');
 CREATE SERVER bench64 FOREIGN DATA WRAPPER pg_inference

@@ -145,6 +145,16 @@ END $$;
 SELECT * FROM analysed($$SELECT id, infer.complete('infer_s/m', x) FROM st ORDER BY v LIMIT 5$$, 'Sort Method|Calls');
 \! mock stat items
 
+-- P24: a plan from before pg_inference.enable was switched off calls one by one, and is as right
+PREPARE sq(int) AS SELECT id, infer.complete('infer_s/m', x) FROM st WHERE id <= $1 ORDER BY id;
+SET plan_cache_mode = force_generic_plan;
+EXECUTE sq(2);
+SET pg_inference.enable = off;
+EXECUTE sq(2);
+SELECT regexp_replace(a, ' [(]actual.*|  Bytes.*', '') FROM analysed('EXECUTE sq(20)', 'InferScan|Peak') AS a;
+RESET pg_inference.enable;
+RESET plan_cache_mode;
+
 -- plan_S15, P1: PL/pgSQL's expressions
 \! mock reset
 CREATE FUNCTION sexpr(a text, b text) RETURNS text LANGUAGE plpgsql STABLE AS $$

@@ -39,7 +39,9 @@ CREATE TABLE sink (id int PRIMARY KEY, e text);
 CREATE TABLE rl AS SELECT * FROM t;
 ALTER TABLE rl ENABLE ROW LEVEL SECURITY;
 CREATE POLICY few ON rl USING (g < 2);
-VACUUM ANALYZE t, b, big, p, lab, nn, sink, rl;
+CREATE TABLE u AS SELECT k, 'x' || i AS name FROM generate_series(0, 4) AS k, generate_series(1, 20) AS i;
+CREATE UNIQUE INDEX ON u (k, name);
+VACUUM ANALYZE u, t, b, big, p, lab, nn, sink, rl;
 
 -- inlined by the planner, so that queries are short
 CREATE FUNCTION slow(text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT infer.complete('c', $1) $$;
@@ -264,6 +266,48 @@ INSERT INTO shapes (n, q, most, pre, post) VALUES
   ('150', $$select id%2, max(slow(x)) from p group by 1$$, NULL,
     'set local enable_partitionwise_aggregate=on', '');
 
+-- pitfalls of rewriting a plan, by their names in src/scan/README.md
+INSERT INTO shapes (n, q, most) VALUES
+  ('P18', $$select count(*) from (select case when random() < 0.5 then slow(x) else '-' end c from t offset 0) q where c is null$$, 100),
+  ('volatile', $$select id, random() < 2, slow(y) from t where keep(x) order by id limit 5$$, 26);
+INSERT INTO shapes (n, q, pre, post) VALUES
+  ('P5', $$select slow(x) from t order by y desc, id$$, '', ''),
+  ('P5_update', $$update t set y = slow(t.x || b.id) from b where b.tid = t.id and b.id < 50$$, '', 'select id, y from t order by id'),
+  ('P6', $$insert into sink select id, slow(x) from t order by slow(y), id$$, '', 'select * from sink'),
+  ('P7', $$select g, max(e), round(sum(score(e || g))::numeric, 9) from (select g, slow(x) e from t) s group by g order by g$$, '', ''),
+  ('P7_virtual', $$select g, max(e), count(slow(e || g)) from (select id, g, slow(x) e from t order by id limit 60) s group by g order by g$$, '', ''),
+  ('P8', $$select t.id, b.id from t join b on b.tid = t.id and b.id > t.g where keep(b.txt || t.y)$$,
+    'set local enable_hashjoin=off; set local enable_mergejoin=off; set local enable_memoize=off', ''),
+  ('P9', $$select t.id, u.k, u.name from t join u on u.k = t.g and u.name = slow(t.x)$$,
+    'set local enable_hashjoin=off; set local enable_mergejoin=off; set local enable_indexscan=off; set local enable_indexonlyscan=off; set local enable_bitmapscan=off', ''),
+  ('P9_hash', $$select t.id, u.k, u.name from t join u on u.k = t.g and u.name = slow(t.x)$$, 'set local enable_nestloop=off; set local enable_mergejoin=off', ''),
+  ('P9_merge', $$select t.id, u.k, u.name from t join u on u.k = t.g and u.name = slow(t.x)$$, 'set local enable_nestloop=off; set local enable_hashjoin=off', ''),
+  ('P10', $$select a.id, c.id from b a join t c on a.tid = c.id where keep(c.x) order by 1$$, 'set local enable_hashjoin=off; set local enable_nestloop=off', ''),
+  ('P10_both', $$select a.id, c.id from b a join b c on a.tid = c.tid where keep(c.txt) and keep(a.txt) order by 1, 2$$,
+    'set local enable_hashjoin=off; set local enable_nestloop=off', ''),
+  ('P16', $$select a.id, c.id from t a join t c on a.g < c.g where keep(c.x) and a.id < 20$$, '', ''),
+  ('P18_subplan', $$select case when exists (select 1 from b where b.tid = t.id and b.id < 100) then slow(x) else y end from t$$, '', ''),
+  ('P19', $$select s.e, s.id from (select id, slow(x) e from t order by id limit 50) s where s.e > 'x3' and s.id % 2 = 0$$, '', ''),
+  ('P20', $$select slow(x || (select count(*) from b where b.tid = t.id)), slow(x || (select count(*) from b where b.tid = t.id)) from t$$, '', ''),
+  ('P21', $$select slow(x || (select max(id) from b)) from t where id < (select 20)$$, '', ''),
+  ('P28', $$select t.id, b.id, slow(b.txt) from t left join b on b.tid = t.id and score(t.x) > 0.5 where keep(t.y || t.id) and t.id < 50$$, '', ''),
+  ('P28_full', $$select t.id, b.id from (select * from t where keep(x)) t full join b on b.tid = t.id where keep(coalesce(b.txt, t.y))$$, '', ''),
+  ('order', $$select 10 / (id - 5) from t where slow(x) <> 'x5'$$, '', ''),
+  ('order_join', $$select 10 / (t.id - 5), b.id from t join b on b.tid = t.id where slow(t.x) <> 'x5'$$, '', ''),
+  ('order_agg', $$select sum(10 / (id - 5)) from t where slow(x) <> 'x5'$$, '', ''),
+  ('order_sort', $$select id from t where slow(x) <> 'x5' order by 10 / (id - 5), id limit 7$$, '', ''),
+  ('nulls', $$select id, slow(x), slow(x) is null, coalesce(slow(slow(x)), '-') from nn where slow(x) is null or slow(x) > 'n2'$$, '', ''),
+  ('outcome', $$select (infer.try_complete('c', x)).value, (o).execution from (select x, infer.try_complete('c', x) o from t) s where (o).error is null$$, '', ''),
+  ('no_columns', $$select count(*) from (select from t where keep(x) offset 0) s$$, '', ''),
+  ('whole_row', $$select t, slow(x), t.* from t where keep(x)$$, '', ''),
+  ('correlated', $$select id, (select string_agg(slow(b.txt || t.x), ',' order by b.id) from b where b.tid = t.id and keep(b.txt)) from t where id < 10$$, '', ''),
+  ('lateral_two', $$select t.id, l.e, m.e from t, lateral (select slow(t.x) e) l, lateral (select slow(l.e || t.y) e) m where keep(l.e)$$, '', ''),
+  ('cte_dml', $$with d as (delete from t where keep(x) returning id, slow(y) e), i as (insert into sink select id, e from d returning *) select * from i order by id$$,
+    '', 'select count(*) from t'),
+  ('with_ties', $$select id, slow(x) from t where keep(y) order by g fetch first 3 rows with ties$$, '', ''),
+  ('windows', $$select id, slow(x || rank() over w), sum(length(slow(y))) over w from t window w as (partition by g order by id) order by id$$, '', ''),
+  ('group_by_call', $$select slow(y) || g, count(*) filter (where keep(x)) from t group by 1, slow(y) having keep(slow(y)) order by 1$$, '', '');
+
 \pset format unaligned
 \pset tuples_only on
 \set ECHO none
@@ -289,8 +333,9 @@ EXPLAIN (VERBOSE, COSTS OFF) %2$s;
 ROLLBACK;
 \o
 DEALLOCATE ALL;
-\! shape judge %5$s %4$s %6$s
-$run$, coalesce(pre, ''), q, coalesce(post, ''), n, :'dir', most) FROM shapes ORDER BY n::int;
+\! shape judge %5$s plan_%4$s %6$s
+$run$, coalesce(pre, ''), q, coalesce(post, ''), CASE WHEN n ~ '^[0-9]' THEN 'shape_' || n ELSE n END, :'dir', most)
+FROM shapes ORDER BY NULLIF(regexp_replace(n, '[^0-9].*', ''), '')::int, n COLLATE "C";
 \o
 \! shape begin $PG_ABS_BUILDDIR/results
 \i :script

@@ -48,7 +48,6 @@ $node->init;
 $node->append_conf('postgresql.conf', join("\n",
 	q{shared_preload_libraries = 'pg_inference} . ($has_statements ? q{,pg_stat_statements'} : q{'}),
 	'log_statement = all',
-	'log_min_messages = debug5',
 	'log_min_duration_statement = 0',
 	'log_error_verbosity = verbose',
 	'log_parameter_max_length_on_error = -1',
@@ -62,6 +61,10 @@ $node->append_conf('postgresql.conf', join("\n",
 	local $ENV{INFER_TEST_KEY} = $key{env};
 	$node->start;
 }
+# Only now, for PostgreSQL itself writes its whole environment to the log when it starts with debug3
+# or more: no place for a key in a variable then, as the documentation says.
+$node->append_conf('postgresql.conf', 'log_min_messages = debug5');
+$node->reload;
 
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
 

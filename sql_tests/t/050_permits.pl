@@ -31,7 +31,7 @@ sub admission { return ask("SELECT $_[0] FROM infer.stat_admission"); }
 sub is_idle
 {
 	my ($name) = @_;
-	is(admission('sum(in_flight), sum(waiting)'), '0|0', "$name: no permit is out, nobody waits");
+	is(admission('coalesce(sum(in_flight), 0), coalesce(sum(waiting), 0)'), '0|0', "$name: no permit is out, nobody waits");
 	ok(InferTest::wait_until(10, sub { $mock->stat('in_flight') == 0 }),
 		"$name: nothing is in flight at the server");
 	return;

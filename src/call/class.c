@@ -203,6 +203,7 @@ infer_class_get(InferClient *client, const InferFunction *function, const Datum 
 		{
 			MemoryContextSwitchTo(class->context);
 			resolve(class);
+			class->bytes = MemoryContextMemAllocated(class->context, true);
 		}
 		PG_CATCH();
 		{

@@ -38,16 +38,6 @@ make_floats(MemoryContext context, int n, float **data)
 	return (struct varlena *) array;
 }
 
-static struct varlena *
-make_text(MemoryContext context, const char *s, size_t len)
-{
-	struct varlena *text = MemoryContextAlloc(context, len + VARHDRSZ);
-
-	SET_VARSIZE(text, len + VARHDRSZ);
-	memcpy(VARDATA(text), s, len);
-	return text;
-}
-
 static void
 set_failure(InferAnswer *answer, InferReason reason, InferExecution execution, const char *detail)
 {
@@ -151,6 +141,28 @@ redact(const InferClass *class, char *detail)
 	pfree(header);
 }
 
+/* What is to be said of a failed attempt: the remote's own words for an error status, else the
+ * library's. */
+static void
+describe(const InferBatch *batch, const InferHttpResult *result, char *detail, size_t size)
+{
+	char *converted;
+
+	detail[0] = '\0';
+	if (result->wire.status >= 300 && result->body->len > 0)
+		infer_provider_error_text(result->body->data, result->body->len, detail, size);
+	if (detail[0] == '\0' && result->error != NULL)
+		strlcpy(detail, result->error, size);
+	redact(batch->class, detail);
+	converted = infer_convert_lossy(detail);
+	strlcpy(detail, converted, size);
+	pfree(converted);
+	/* a server that wants to be left alone for longer than a call may take is not waited for */
+	if (result->retry_after_ms > batch->class->options.timeout_ms && detail[0] == '\0')
+		snprintf(detail, size, "it asks for a pause of " INT64_FORMAT " s, longer than the timeout",
+				 result->retry_after_ms / 1000);
+}
+
 /* Did the server refuse the request only because it does not know base64? */
 static bool
 refuses_base64(const InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
@@ -172,13 +184,7 @@ handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpRe
 	bool rephrasing = refuses_base64(batch, finding, result);
 	char detail[512];
 
-	/* the remote's own words, else the library's */
-	detail[0] = '\0';
-	if (status != 0 && result->body->len > 0)
-		infer_provider_error_text(result->body->data, result->body->len, detail, sizeof(detail));
-	if (detail[0] == '\0' && result->error != NULL)
-		strlcpy(detail, result->error, sizeof(detail));
-	redact(batch->class, detail);
+	describe(batch, result, detail, sizeof(detail));
 
 	infer_batch_landed(batch, finding->verdict, result->elapsed_us);
 	if (rephrasing)
@@ -192,7 +198,8 @@ handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpRe
 		split(batch);
 		return;
 	}
-	if (infer_retry_allowed(options->retry, batch->attempts, options->max_attempts, finding->reason,
+	if (retry_after_ms <= options->timeout_ms &&
+		infer_retry_allowed(options->retry, batch->attempts, options->max_attempts, finding->reason,
 							finding->execution))
 	{
 		stats->retries++;
@@ -209,6 +216,7 @@ static void
 take_item(InferAnswer *answer, const InferItem *item)
 {
 	MemoryContext context = infer_memo_context(answer->memo);
+	const char *problem;
 	float *floats;
 
 	if (item->reason != INFER_REASON_NONE)
@@ -226,7 +234,12 @@ take_item(InferAnswer *answer, const InferItem *item)
 		infer_reply_floats(item, floats);
 	}
 	else
-		answer->value = make_text(context, item->text, item->text_len);
+	{
+		answer->value =
+			infer_convert_value(answer->class->task, item->text, item->text_len, context, &problem);
+		if (answer->value == NULL)
+			set_failure(answer, INFER_REASON_MALFORMED_REPLY, INFER_EXECUTED, problem);
+	}
 }
 
 /*

@@ -73,8 +73,12 @@ struct InferClass
 	InferMemo *memo;
 	MemoryContext context; /* holds all of it */
 	uint32 hash;
-	int refs;        /* answers and clients that point here */
-	dlist_node idle; /* in memo->idle_classes while refs == 0 */
+	int refs;         /* answers and clients that point here */
+	size_t bytes;     /* of context */
+	bool charged;     /* to one of its answers */
+	int nopen;        /* open batches, of all clients */
+	InferBatch *open; /* the youngest of them, or NULL */
+	dlist_node idle;  /* in memo->idle_classes while refs == 0 */
 };
 
 typedef enum InferAnswerState
@@ -102,9 +106,9 @@ struct InferAnswer
 	/* the result */
 	InferReason reason; /* NONE = value is set */
 	InferExecution execution;
-	struct varlena *value; /* real[] or UTF-8 text */
+	struct varlena *value; /* real[], text or jsonb */
 	char *detail;          /* of a failure; NULL if there is none */
-	char *usage;           /* JSON, NULL if none */
+	char *usage;           /* JSON in UTF-8, NULL if none */
 	int http_status;
 	int attempts;
 	int64 elapsed_us;
@@ -128,6 +132,7 @@ struct InferBatch
 	size_t bytes;
 	/* sending */
 	bool asked_base64; /* the body asks for embeddings as base64 */
+	bool in_open;      /* counted by its class */
 	bool in_ready;     /* counted as wanting a permit */
 	bool permit;
 	InferTransfer *transfer;
@@ -150,9 +155,11 @@ struct InferClient
 	dlist_head ready;    /* waiting for a permit */
 	dlist_head sleeping; /* waiting for a retry's time */
 	dlist_head running;  /* with permit and transfer */
-	int nrunning;
-	bool has_foreign; /* some entry waits for an answer that another client asks */
-	bool ask_again;   /* some entry may wait for an answer that nobody asks any more */
+	int nopen;           /* batches in open */
+	int nrunning;        /* batches in running */
+	int max_cap;         /* the largest of its classes: more than that never run */
+	bool has_foreign;    /* some entry waits for an answer that another client asks */
+	bool ask_again;      /* some entry may wait for an answer that nobody asks any more */
 	int64 evictions_before;
 	InferClientStats stats;
 };
@@ -209,6 +216,12 @@ extern dlist_head *infer_pump_clients(void);
 extern InferBatch *infer_batch_new(InferClient *client, InferClass *class);
 extern int64 infer_pump_next_retry_us(void);
 extern int64 infer_now_us(void);
+
+/* convert.c */
+extern struct varlena *infer_convert_value(InferTask task, const char *utf8, size_t len,
+										   MemoryContext context, const char **problem);
+extern char *infer_convert_lossy(const char *utf8);
+extern bool infer_convert_jsonb(const char *utf8, Datum *result);
 
 /* finish.c */
 extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);

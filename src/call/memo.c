@@ -9,7 +9,8 @@
  * Memory: answers that no row needs any more are kept, least recently used first to go, up to
  * pg_inference.memo_memory.  Pinned answers are the business of the scan that pins them
  * (buffer_memory).  Classes without users are kept too, a few of them, because parameters that
- * differ by row (a seed) make a class a row.
+ * differ by row (a seed) make a class a row; for the same reason the first answer of a class is
+ * charged with what the class takes, which is far more than the answer.
  */
 #include "postgres.h"
 
@@ -220,6 +221,7 @@ class_unref(InferClass *class)
 	Assert(class->refs > 0);
 	if (--class->refs > 0)
 		return;
+	class->charged = false;
 	dlist_push_tail(&memo->idle_classes, &class->idle);
 	memo->nidle++;
 	if (memo->nidle > IDLE_CLASSES_MAX)
@@ -311,6 +313,11 @@ infer_memo_answer(InferClass *class, const char *input, size_t len, bool *found)
 	answer->input[len] = '\0';
 	answer->input_len = len;
 	answer->bytes = sizeof(InferAnswer) + sizeof(AnswerSlot) + len;
+	if (!class->charged)
+	{
+		answer->bytes += class->bytes;
+		class->charged = true;
+	}
 	(void) answers_insert(memo->answers, answer, &exists);
 	class_ref(class);
 	return answer;

@@ -15,9 +15,10 @@
  * There is one transport per process, so whoever looks takes everybody's finished transfers: a scan
  * nested in another one must not wait for an answer that the outer one has not fetched.
  *
- * Invariants: batch->permit iff the batch is in running, or being moved there; a permit is given
- * back in exactly one place (release_permit); a transfer likewise (release_transfer); both happen
- * on every path, for batches hang on clients and clients on resource owners.
+ * Invariants: batch->permit iff the batch is in running, or on its way from ready to there; a
+ * permit is given back in exactly one place (release_permit); a transfer likewise
+ * (release_transfer); both happen on every path, for batches hang on clients and clients on
+ * resource owners.
  */
 #include "postgres.h"
 
@@ -28,6 +29,8 @@
 #include "pg/report.h"
 
 #define MAX_IDLE_CONNECTIONS 256
+/* Calls that differ by row in their parameters open a batch each; so many may wait for more. */
+#define MAX_OPEN_BATCHES 64
 
 /* Per admission key of this process: how many batches want a permit, and are we in its line? */
 typedef struct KeyDemand
@@ -109,6 +112,23 @@ release_transfer(InferBatch *batch)
 	batch->client->nrunning--;
 }
 
+/* The class knows its open batches, so that asking need not search those of all classes. */
+static void
+set_open(InferBatch *batch, bool is_open)
+{
+	InferClass *class = batch->class;
+
+	if (batch->in_open == is_open)
+		return;
+	batch->in_open = is_open;
+	class->nopen += is_open ? 1 : -1;
+	batch->client->nopen += is_open ? 1 : -1;
+	if (is_open)
+		class->open = batch;
+	else if (class->open == batch)
+		class->open = NULL;
+}
+
 /* An empty batch that is in no list yet. */
 InferBatch *
 infer_batch_new(InferClient *client, InferClass *class)
@@ -159,6 +179,7 @@ infer_batch_split(InferBatch *batch, InferBatch *into, int from)
 void
 infer_batch_free(InferBatch *batch)
 {
+	set_open(batch, false);
 	want_permit(batch, false);
 	release_transfer(batch);
 	release_permit(batch, INFER_VERDICT_IGNORE, 0);
@@ -186,36 +207,76 @@ infer_batch_ready(InferBatch *batch)
 	want_permit(batch, true);
 }
 
-/* Puts an answer that nobody asks into the client's open batch of its class. */
+/* The client's open batch of a class, or NULL. */
+static InferBatch *
+find_open(InferClient *client, InferClass *class)
+{
+	dlist_iter iter;
+
+	if (class->nopen == 0)
+		return NULL;
+	if (class->open != NULL && class->open->client == client)
+		return class->open;
+	/* several clients ask calls of this class */
+	dlist_foreach(iter, &client->open)
+	{
+		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
+
+		if (batch->class == class)
+			return batch;
+	}
+	return NULL;
+}
+
+static void
+close_open(InferBatch *batch)
+{
+	dlist_delete(&batch->node);
+	set_open(batch, false);
+	infer_batch_ready(batch);
+}
+
+static bool
+leaves(const InferBatch *batch, bool input_ended, bool starved)
+{
+	const InferClass *class = batch->class;
+
+	return infer_batch_leaves(class->options.mode, class->options.dispatch_batch_size,
+							  class->limits, batch->nanswers, batch->bytes, input_ended, starved);
+}
+
+/* Puts an answer that nobody asks into the client's open batch of its class, which leaves when it
+ * is full. */
 void
 infer_pump_ask(InferClient *client, InferAnswer *answer)
 {
 	InferClass *class = answer->class;
-	InferBatch *batch = NULL;
-	dlist_iter iter;
+	InferBatch *batch = find_open(client, class);
 
 	(void) infer_pump_transport();
-	dlist_foreach(iter, &client->open)
-	{
-		batch = dlist_container(InferBatch, node, iter.cur);
-		if (batch->class == class)
-			break;
-		batch = NULL;
-	}
 	if (batch != NULL &&
 		!infer_batch_accepts(class->limits, batch->nanswers, batch->bytes, answer->input_len))
 	{
-		dlist_delete(&batch->node);
-		infer_batch_ready(batch);
+		close_open(batch);
 		batch = NULL;
 	}
 	if (batch == NULL)
 	{
 		batch = infer_batch_new(client, class);
 		dlist_push_tail(&client->open, &batch->node);
+		set_open(batch, true);
+		client->max_cap = Max(client->max_cap, class->cap);
 	}
 	batch_add(batch, answer);
 	client->stats.asked++;
+	if (leaves(batch, false, false))
+		close_open(batch);
+	if (client->nopen > MAX_OPEN_BATCHES)
+	{
+		batch = dlist_container(InferBatch, node, dlist_head_node(&client->open));
+		if (leaves(batch, false, true))
+			close_open(batch);
+	}
 }
 
 /*
@@ -227,18 +288,15 @@ infer_pump_flush(InferClient *client, bool starved, bool input_ended)
 {
 	dlist_mutable_iter iter;
 
+	if (!starved && !input_ended)
+		return; /* the full ones have left */
 	dlist_foreach_modify(iter, &client->open)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
-		const InferCallOptions *options = &batch->class->options;
 		bool helps = starved && demands[batch->class->key].ready == 0;
 
-		if (infer_batch_leaves(options->mode, options->dispatch_batch_size, batch->class->limits,
-							   batch->nanswers, batch->bytes, input_ended, helps))
-		{
-			dlist_delete(&batch->node);
-			infer_batch_ready(batch);
-		}
+		if (leaves(batch, input_ended, helps))
+			close_open(batch);
 	}
 }
 
@@ -302,7 +360,7 @@ build_body(InferBatch *batch)
  * gives the permit back.
  */
 static void
-send_batch(InferBatch *batch)
+send_batch(InferBatch *batch, const char *secret_header)
 {
 	InferClass *class = batch->class;
 	InferServer *server = class->target->server;
@@ -317,24 +375,11 @@ send_batch(InferBatch *batch)
 		.check_address = infer_egress_address,
 		.check_arg = &class->egress,
 		.user = batch,
+		.secret_header = secret_header,
 	};
 	InferClient *client = batch->client;
-	char *header = NULL;
-	char *detail = NULL;
-	InferReason reason = infer_registry_secret(server, class->userid, &header, &detail);
 
-	if (reason != INFER_REASON_NONE)
-	{
-		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
-		return;
-	}
-	request.secret_header = header;
 	batch->transfer = infer_transport_submit(transport, &request);
-	if (header != NULL)
-	{
-		explicit_bzero(header, strlen(header));
-		pfree(header);
-	}
 	if (batch->transfer == NULL)
 	{
 		infer_finish_fail(batch, INFER_REASON_INTERNAL, INFER_NOT_ADMITTED, 0, "out of memory");
@@ -349,11 +394,37 @@ send_batch(InferBatch *batch)
 	dlist_push_tail(&client->running, &batch->node);
 }
 
+/*
+ * Sends a ready batch that has its permit.  Reading the key looks into catalogs, which may wait for
+ * a lock and raise; the batch stays in its list until that is done, so that whoever cleans up finds
+ * it and its permit.
+ */
+static void
+send_ready(InferBatch *batch)
+{
+	char *header = NULL;
+	char *detail = NULL;
+	InferReason reason =
+		infer_registry_secret(batch->class->target->server, batch->class->userid, &header, &detail);
+
+	dlist_delete(&batch->node);
+	want_permit(batch, false);
+	if (reason != INFER_REASON_NONE)
+		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
+	else if (within_budgets(batch) && build_body(batch))
+		send_batch(batch, header);
+	if (header != NULL)
+	{
+		explicit_bzero(header, strlen(header));
+		pfree(header);
+	}
+}
+
 /* Being granted what one asked for takes one out of the key's line. */
 static bool
 try_permit(InferBatch *batch)
 {
-	if (infer_admission_try_acquire(batch->class->key, 1) != 1)
+	if (infer_admission_try_acquire(batch->class->key, 1, batch->class->options.timeout_ms) != 1)
 		return false;
 	demands[batch->class->key].in_line = false;
 	batch->permit = true;
@@ -411,20 +482,19 @@ infer_pump_send(InferClient *client)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
 
+		if (client->nrunning >= client->max_cap)
+			break;
 		if (batch->class->key == refused || client->nrunning >= batch->class->cap)
 			continue;
-		if (!take_permit(batch))
+		if (!batch->permit && !take_permit(batch))
 		{
 			refused = batch->class->key;
 			if (demands[refused].ready == total_ready)
 				break; /* nothing else is there to be sent */
 			continue;
 		}
-		dlist_delete(&batch->node);
-		want_permit(batch, false);
 		sent = true;
-		if (within_budgets(batch) && build_body(batch))
-			send_batch(batch);
+		send_ready(batch);
 	}
 	if (sent)
 		infer_transport_step(transport);
@@ -440,12 +510,14 @@ infer_pump_collect(void)
 		return;
 	if (infer_transport_running(transport) > 0)
 		infer_transport_step(transport);
-	while ((transfer = infer_transport_next_done(transport)) != NULL)
+	for (;;)
 	{
-		InferBatch *batch = infer_transfer_user(transfer);
-
+		/* before one is taken: it may be another client's, which survives our error */
 		CHECK_FOR_INTERRUPTS();
-		infer_finish_transfer(batch, infer_transfer_result(transfer));
+		transfer = infer_transport_next_done(transport);
+		if (transfer == NULL)
+			break;
+		infer_finish_transfer(infer_transfer_user(transfer), infer_transfer_result(transfer));
 	}
 }
 

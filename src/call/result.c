@@ -5,9 +5,7 @@
 
 #include "access/htup_details.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
-#include "utils/jsonb.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
@@ -43,25 +41,6 @@ describe_failure(const InferAnswer *answer, InferFailure *failure)
 	};
 }
 
-/* The value of a good answer. Text is converted here, so that what cannot be is its row's error. */
-static Datum
-value_datum(const InferAnswer *answer, InferValueKind kind)
-{
-	struct varlena *value = answer->value;
-	char *utf8;
-	char *converted;
-
-	if (kind == INFER_VALUE_FLOATS)
-		return PointerGetDatum(value);
-	if (kind == INFER_VALUE_TEXT && GetDatabaseEncoding() == PG_UTF8)
-		return PointerGetDatum(value);
-	utf8 = pnstrdup(VARDATA(value), VARSIZE(value) - VARHDRSZ);
-	converted = pg_any_to_server(utf8, strlen(utf8), PG_UTF8);
-	if (kind == INFER_VALUE_TEXT)
-		return PointerGetDatum(cstring_to_text(converted));
-	return DirectFunctionCall1(jsonb_in, CStringGetDatum(converted));
-}
-
 static Datum
 interval_of_us(int64 us)
 {
@@ -82,7 +61,7 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 	memset(nulls, false, sizeof(nulls));
 	if (answer->reason == INFER_REASON_NONE)
 	{
-		values[OUTCOME_VALUE] = value_datum(answer, function->value);
+		values[OUTCOME_VALUE] = PointerGetDatum(answer->value);
 		nulls[OUTCOME_ERROR] = nulls[OUTCOME_REASON] = true;
 	}
 	else
@@ -103,10 +82,8 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 	nulls[OUTCOME_HTTP_STATUS] = answer->http_status == 0;
 	values[OUTCOME_ATTEMPTS] = Int32GetDatum(answer->attempts);
 	values[OUTCOME_SERVER] = CStringGetTextDatum(answer->class->target->server->name);
-	if (answer->usage != NULL)
-		values[OUTCOME_USAGE] = DirectFunctionCall1(jsonb_in, CStringGetDatum(answer->usage));
-	else
-		nulls[OUTCOME_USAGE] = true;
+	nulls[OUTCOME_USAGE] =
+		answer->usage == NULL || !infer_convert_jsonb(answer->usage, &values[OUTCOME_USAGE]);
 	values[OUTCOME_ELAPSED] = interval_of_us(answer->elapsed_us);
 	if (desc->natts != OUTCOME_COLUMNS)
 		elog(ERROR, "type %u is not an outcome of pg_inference", result_type);
@@ -140,7 +117,7 @@ infer_call_result(InferEntry *entry, const InferFunction *function, Oid result_t
 		if (function->outcome)
 			return outcome_datum(answer, function, result_type);
 		if (answer->reason == INFER_REASON_NONE)
-			return value_datum(answer, function->value);
+			return PointerGetDatum(answer->value);
 		if (answer->class->options.on_error == INFER_ON_ERROR_NULL)
 		{
 			*isnull = true;

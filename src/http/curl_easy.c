@@ -118,6 +118,16 @@ on_close_socket(void *arg, curl_socket_t fd)
 	return close(fd);
 }
 
+/* CURLOPT_SSL_CTX_FUNCTION, called when the connection stands and the handshake begins. */
+static CURLcode
+on_handshake(CURL *easy, void *context, void *arg)
+{
+	InferTransfer *transfer = arg;
+
+	transfer->handshake = true;
+	return CURLE_OK;
+}
+
 /* The body of an error status explains; it is kept in part and never makes the transfer fail. */
 static size_t
 keep_error_body(InferTransfer *transfer, const char *bytes, size_t n)
@@ -193,6 +203,8 @@ set_fixed_options(InferTransfer *transfer)
 
 	/* what is nice to have */
 	curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
+	curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_handshake);
+	curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, transfer);
 	curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
 	curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -340,6 +352,20 @@ set_url(InferTransfer *transfer, const char *url)
 	return true;
 }
 
+/*
+ * The option's value for "no longer than".  Up to 8.14 curl compares whole seconds, rounded down,
+ * with "more than"; from 8.15 on milliseconds, and zero means for ever.
+ */
+static long
+max_age(int max_idle_s)
+{
+	bool exact = curl_version_info(CURLVERSION_NOW)->version_num >= 0x080f00;
+	long age = exact ? max_idle_s : max_idle_s - 1;
+	long least = exact ? 1 : 0;
+
+	return age > least ? age : least;
+}
+
 static void
 set_limits(InferTransfer *transfer, const InferHttpRequest *request)
 {
@@ -357,11 +383,8 @@ set_limits(InferTransfer *transfer, const InferHttpRequest *request)
 	}
 	if (transfer->max_idle_s != request->max_idle_s)
 	{
-		/* curl compares whole seconds, rounded down, with "more than" */
-		long age = request->max_idle_s > 0 ? request->max_idle_s - 1 : 0;
-
 		transfer->max_idle_s = request->max_idle_s;
-		curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, age);
+		curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, max_age(request->max_idle_s));
 	}
 	if (transfer->max_response_size != request->max_response_size)
 	{
@@ -382,6 +405,7 @@ infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request)
 	transfer->check_arg = request->check_arg;
 	transfer->body_len = request->body_len;
 	transfer->started_us = infer_monotonic_us();
+	transfer->handshake = false;
 	transfer->left = false;
 	transfer->vetoed = false;
 	transfer->denied = false;

@@ -65,6 +65,7 @@ struct InferTransfer
 	size_t secret_len;
 
 	/* what the callbacks saw */
+	bool handshake; /* TLS has begun: there is a connection */
 	bool left;      /* the latch: set before the first byte may go, never cleared */
 	bool vetoed;    /* curl wanted to send it once more */
 	bool denied;    /* the address check refused a peer */

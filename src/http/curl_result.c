@@ -22,18 +22,14 @@ static InferWireEnd
 end_of_timeout(const InferTransfer *transfer)
 {
 	curl_off_t resolved = 0;
-	curl_off_t connected = 0;
 
 	if (transfer->left || transfer->result.elapsed_us >= (int64_t) transfer->timeout_ms * 1000)
 		return INFER_WIRE_TIMEOUT;
 	curl_easy_getinfo(transfer->easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved);
-	curl_easy_getinfo(transfer->easy, CURLINFO_CONNECT_TIME_T, &connected);
 	if (resolved == 0)
 		return INFER_WIRE_LOOKUP;
-	/* 7.88 counts the handshake as a part of connecting, but words it differently */
-	if (connected != 0 || strncmp(transfer->error, "SSL ", 4) == 0)
-		return INFER_WIRE_TLS;
-	return INFER_WIRE_CONNECT;
+	/* curl counts the handshake as a part of connecting; our callback knows better */
+	return transfer->handshake ? INFER_WIRE_TLS : INFER_WIRE_CONNECT;
 }
 
 /* We ended it from inside a callback. */
@@ -111,7 +107,11 @@ end_of(const InferTransfer *transfer, CURLcode code)
 			return INFER_WIRE_PROTOCOL;
 		case CURLE_UNSUPPORTED_PROTOCOL: /* also "this is no HTTP answer" */
 			return transfer->left ? INFER_WIRE_PROTOCOL : INFER_WIRE_INTERNAL;
-		case CURLE_OUT_OF_MEMORY: /* also a header of more than 100 kB */
+#if LIBCURL_VERSION_NUM >= 0x080600
+		case CURLE_TOO_LARGE: /* a header of more than 100 kB, or something of ours */
+			return transfer->left ? INFER_WIRE_PROTOCOL : INFER_WIRE_INTERNAL;
+#endif
+		case CURLE_OUT_OF_MEMORY: /* before 8.6, also a header of more than 100 kB */
 			return transfer->result.wire.status != 0 ? INFER_WIRE_PROTOCOL : INFER_WIRE_INTERNAL;
 		default:
 			return transfer->left ? end_of_lost_connection(transfer) : INFER_WIRE_INTERNAL;
@@ -162,6 +162,8 @@ describe(InferTransfer *transfer, CURLcode code)
 		snprintf(text, size, "the address %s is not allowed", transfer->denied_address);
 	else if (result->wire.end == INFER_WIRE_TOO_LARGE)
 		snprintf(text, size, "the answer is larger than %zu bytes", transfer->max_response_size);
+	else if (result->wire.end == INFER_WIRE_PROTOCOL && code == CURLE_OUT_OF_MEMORY)
+		snprintf(text, size, "a header of the answer is too long");
 	else if (text[0] == '\0')
 		snprintf(text, size, "%s", curl_easy_strerror(code));
 	for (char *c = text; *c != '\0'; c++)

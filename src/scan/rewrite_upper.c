@@ -167,10 +167,18 @@ aggregate_mutator(Node *node, void *context)
 	if (IsA(node, WindowFunc))
 	{
 		WindowFunc *result = copyObject((WindowFunc *) node);
+		List *lazy = NIL;
 
+		/* lag(a, n, default) evaluates what is behind the first argument only if it has to */
+		if (!result->winagg && result->args != NIL)
+		{
+			lazy = list_copy_tail(result->args, 1);
+			result->args = list_truncate(result->args, 1);
+		}
 		if (infer_contains_call((Node *) result->args) ||
 			infer_contains_call((Node *) result->aggfilter))
 			extract_aggregate(context, &result->args, &result->aggfilter);
+		result->args = list_concat(result->args, lazy);
 		return (Node *) result;
 	}
 	return expression_tree_mutator(node, aggregate_mutator, context);

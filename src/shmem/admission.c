@@ -24,6 +24,11 @@
  * it tries, so that its share does not lie idle; sleepers behind it look by themselves once a
  * second (pg/wait.c).
  *
+ * The expired.  A permit is for one request, and no request lasts longer than its timeout.  A
+ * process that holds permits for longer does not look: its client reads no more rows, its cursor is
+ * idle in a transaction, or it sorts for hours.  Its requests have ended without it, so those who
+ * wait take its permits for lost; when it comes to give them back, they are not counted again.
+ *
  * Full table: new keys are refused (fail closed), for an unlimited key would be the very storm that
  * permits are there to prevent.
  *
@@ -46,12 +51,15 @@
 #include "pg/guc.h"
 #include "shmem/admission.h"
 
-#define ABSENT_MS 100
-#define NOBODY    (-1)
+#define ABSENT_MS  100
+#define EXPIRED_MS 1000 /* after the timeout; also the time between two looks */
+#define NOBODY     (-1)
 
 typedef struct AdmissionNode
 {
 	int32 held;
+	int32 expired;          /* taken away, still to be given back by the process */
+	TimestampTz good_until; /* of what is held */
 	/* the line */
 	int32 prev; /* process numbers, NOBODY at the ends */
 	int32 next;
@@ -68,6 +76,7 @@ typedef struct AdmissionEntry
 	int cap;
 	/* permits */
 	int in_flight;
+	TimestampTz expired_look; /* when somebody looked for expired ones last */
 	/* the line */
 	int waiting;
 	int32 head;
@@ -346,6 +355,26 @@ grantable(const AdmissionEntry *entry, const AdmissionNode *line, int proc, Time
 	return reached ? Max(left - others, 1) : left - others;
 }
 
+/* Takes back what processes hold that do not look; for a process that waits in vain. */
+static void
+take_expired(AdmissionEntry *entry, AdmissionNode *line, int me, TimestampTz now)
+{
+	if (!TimestampDifferenceExceeds(entry->expired_look, now, EXPIRED_MS))
+		return;
+	entry->expired_look = now;
+	for (int proc = 0; proc < table->nprocs; proc++)
+	{
+		AdmissionNode *node = &line[proc];
+
+		if (node->held == 0 || proc == me ||
+			!TimestampDifferenceExceeds(node->good_until, now, EXPIRED_MS))
+			continue;
+		entry->in_flight -= node->held;
+		node->expired += node->held;
+		node->held = 0;
+	}
+}
+
 /* The clock is needed only where somebody waits. */
 static TimestampTz
 line_clock(const AdmissionEntry *entry)
@@ -356,26 +385,30 @@ line_clock(const AdmissionEntry *entry)
 /* Permits -------------------------------------------------------------------------------------- */
 
 int
-infer_admission_try_acquire(InferKey key, int want)
+infer_admission_try_acquire(InferKey key, int want, int lasts_ms)
 {
 	AdmissionEntry *entry = &entries[key];
 	AdmissionNode *line = entry_nodes(key);
 	int me = infer_my_proc_number();
 	int granted;
-	TimestampTz now;
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz good_until = TimestampTzPlusMilliseconds(now, (int64) lasts_ms);
 
 	if (want <= 0)
 		return 0;
 	register_exit();
 
 	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-	now = line_clock(entry);
 	line[me].woken_at = 0;
+	if (line[me].in_line && entry->in_flight >= entry->cap)
+		take_expired(entry, line, me, now);
 	granted = Min(want, grantable(entry, line, me, now));
 	if (granted > 0)
 	{
 		bool was_in_line = line[me].in_line;
 
+		if (line[me].held == 0 || line[me].good_until < good_until)
+			line[me].good_until = good_until;
 		line[me].held += granted;
 		entry->in_flight += granted;
 		entry->granted += granted;
@@ -390,13 +423,17 @@ infer_admission_try_acquire(InferKey key, int want)
 	return granted;
 }
 
-/* Takes n permits from a process that holds them. Partition lock held. */
+/* Takes n permits, or as many as it has, from a process. Partition lock held. */
 static void
 give_back(AdmissionEntry *entry, AdmissionNode *node, int n, InferVerdict verdict)
 {
-	node->held -= n;
-	entry->in_flight -= n;
-	entry->verdicts[verdict] += n;
+	int gone = Min(n, node->expired);
+	int held = Min(n - gone, node->held);
+
+	node->expired -= gone;
+	node->held -= held;
+	entry->in_flight -= held;
+	entry->verdicts[verdict] += gone + held;
 }
 
 void
@@ -407,7 +444,7 @@ infer_admission_release(InferKey key, int n, InferVerdict verdict, int64_t laten
 	AdmissionNode *mine = &line[infer_my_proc_number()];
 
 	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-	give_back(entry, mine, Min(n, mine->held), verdict);
+	give_back(entry, mine, n, verdict);
 	wake_line(entry, line, line_clock(entry));
 	LWLockRelease(partition_lock(key));
 }
@@ -471,10 +508,8 @@ infer_admission_release_all(void)
 
 		/* the next process with our number is to be told anew */
 		line[me].conflict_told = false;
-		if (line[me].held == 0 && !line[me].in_line)
-			continue;
 		LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-		give_back(entry, &line[me], line[me].held, INFER_VERDICT_IGNORE);
+		give_back(entry, &line[me], line[me].held + line[me].expired, INFER_VERDICT_IGNORE);
 		if (line[me].in_line)
 			line_remove(entry, line, me);
 		wake_line(entry, line, line_clock(entry));

@@ -9,8 +9,8 @@
  * Locks: `table lock` (LWLock) for the keys: shared to look one up, exclusive to insert; one of the
  * partition locks, by entry number, for an entry's counters and its line of waiters.  Never two at
  * a time; nothing that can raise or allocate happens inside any.  What each process holds is in
- * shared memory under the partition lock too, written by that process only, so that its exit can
- * give back what is left.
+ * shared memory under the partition lock too, so that its exit can give back what is left, and
+ * others can take what has expired.
  *
  * Waiting: a process that got no permit is in the entry's line (infer_admission_wait_begin) and
  * sleeps in infer_wait(); a release sets the latch of the longest-waiting processes, as many as
@@ -38,8 +38,9 @@ typedef int InferKey; /* index into the table; valid for the life of the postmas
 extern InferKey infer_admission_key(const char *key, int cap, bool *conflict);
 extern int infer_admission_cap(InferKey key);
 /* Takes up to want permits at once, returns how many. Leaves the line if all were granted; with
- * fewer, goes to its end. */
-extern int infer_admission_try_acquire(InferKey key, int want);
+ * fewer, goes to its end.  lasts_ms: the request's timeout; who holds permits for longer than that,
+ * because nobody reads its answers, loses them to those who wait. */
+extern int infer_admission_try_acquire(InferKey key, int want, int lasts_ms);
 /* Gives back n permits, with what the controllers should hear first. latency_us <= 0: none. More
  * than this process holds (it gave back everything before) is ignored. */
 extern void infer_admission_release(InferKey key, int n, InferVerdict verdict, int64_t latency_us);
