@@ -74,6 +74,7 @@ EXCEPTION WHEN OTHERS THEN
     detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
   -- the HTTP library's words differ between its versions
   detail := regexp_replace(detail, '(Failed after [0-9]+ attempts?): .*(\. The request)', '\1: (words)\2');
+  detail := regexp_replace(detail, '(HTTP status 200 after [0-9]+ attempts?): .*(remaining|missing).*(\. The request)', '\1: (words)\3');
   RETURN concat_ws(E'\n  ', state || ': ' || message, nullif(detail, ''), nullif(hint, ''));
 END $$;
 CREATE FUNCTION pg_temp.attempt_options(options jsonb, prompt text DEFAULT 'hello') RETURNS text

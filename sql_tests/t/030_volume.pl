@@ -7,6 +7,7 @@ use File::Basename qw(dirname);
 use File::Spec;
 use InferTest;
 use InferProc;
+use List::Util qw(min);
 use POSIX qw(ceil);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -146,7 +147,7 @@ foreach my $way (sort keys %way)
 {
 	my $warm = 3;
 	my $script = $memory . join('', map { $way{$way}->("warm $_") } 1 .. $warm) . $memory
-	  . join('', map { $way{$way}->($_) } 1 .. $rounds) . $memory;
+	  . join('', map { $way{$way}->($_) . $memory } 1 .. $rounds);
 	$mock->reset;
 	my ($out, $err) = InferProc->start($node, "leak $way", $script)->finish(7200);
 	unlike($err, qr/ERROR/, "fault_F73: $way: runs");
@@ -161,8 +162,11 @@ foreach my $way (sort keys %way)
 	is($mock->stat('requests'), $calls, "fault_F73: $way: each was one request");
 	cmp_ok($failed, '>', $calls * 0.07, "fault_F73: $way: a tenth of them failed");
 	cmp_ok($failed, '<', $calls * 0.13, "fault_F73: $way: but not more");
-	my ($idle, $before, $after) = ($out =~ /^rss\|(\d+)$/mg, (1e9) x 3);
-	my $growth = $after - $before;
+	# the allocator gives back at times of its own: the least of several figures is what is kept
+	my ($idle, @kept) = $out =~ /^rss\|(\d+)$/mg;
+	is(scalar(@kept), $rounds + 1, "fault_F37: $way: measured");
+	my $before = min(@kept[ 0 .. 4 ]);
+	my $growth = min(@kept[ -5 .. -1 ]) - $before;
 	note(sprintf "%s: %+d kB in the warm-up, %+d kB in %d calls", $way, $before - $idle, $growth,
 		$round * $rounds);
 	cmp_ok($before - $idle, '<', 64 * 1024, "fault_F37: $way: memory is small");
@@ -173,19 +177,20 @@ foreach my $way (sort keys %way)
 $mock->set('defaults');
 $node->safe_psql('postgres',
 	q{CREATE TABLE hundred AS SELECT 'text ' || i AS x FROM generate_series(1, 100) i});
-foreach my $query (
-	q{SELECT infer.complete('c', x) FROM hundred WHERE infer.complete('c', x) <> ''
+my %query = (
+	'three mentions' => q{SELECT infer.complete('c', x) FROM hundred WHERE infer.complete('c', x) <> ''
 		ORDER BY infer.complete('c', x)},
-	q{SELECT (infer.try_complete('c', x)).* FROM hundred})
+	'fields of one outcome' => q{SELECT (infer.try_complete('c', x)).* FROM hundred});
+foreach my $name (sort keys %query)
 {
 	foreach my $enable (qw(on off))
 	{
 		$mock->reset;
 		my @result = split /\n/,
-		  $node->safe_psql('postgres', "SET pg_inference.enable = $enable; $query");
+		  $node->safe_psql('postgres', "SET pg_inference.enable = $enable; $query{$name}");
 		my $stats = $mock->stats;
-		is(scalar(@result), 100, "fault_F85: $query ($enable): has its rows");
-		is($stats->{requests}, 100, "fault_F85: $query ($enable): one request for each text")
+		is(scalar(@result), 100, "fault_F85: $name ($enable): has its rows");
+		is($stats->{requests}, 100, "fault_F85: $name ($enable): one request for each text")
 		  or diag("$stats->{items} items");
 	}
 }

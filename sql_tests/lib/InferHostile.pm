@@ -1,0 +1,173 @@
+# A server that answers as no server should. What it does is what the request's "model" says.
+#
+#   my $hostile = InferHostile->new;
+#   ... SELECT infer.try_embed('hostile/nan', 'x') ...   # with a server object for $hostile->url
+package InferHostile;
+
+use strict;
+use warnings;
+use IO::Compress::Gzip qw(gzip $GzipError);
+use IO::Socket::INET;
+use JSON::PP;
+use POSIX ();
+use Time::HiRes qw(sleep);
+
+# An embedding answer for n inputs, with this text as each embedding, and as usage.
+sub embeddings
+{
+	my ($n, $embedding, $usage) = @_;
+	my @data = map { qq({"index":$_,"embedding":$embedding}) } 0 .. $n - 1;
+	return '{"data":[' . join(',', @data) . '],"usage":' . ($usage // '{"prompt_tokens":1}') . '}';
+}
+
+# A completion answer, with this JSON as its text.
+sub completion { return qq({"choices":[{"text":$_[0],"message":{"content":$_[0]}}]}); }
+
+sub head
+{
+	my ($status, @lines) = @_;
+	return join("\r\n", "HTTP/1.1 $status", @lines, '', '');
+}
+
+sub answer
+{
+	my ($body, $status, @lines) = @_;
+	return head($status // '200 OK', @lines, 'Content-Length: ' . length $body) . $body;
+}
+
+sub zipped
+{
+	my ($body) = @_;
+	my $zipped;
+	gzip(\$body => \$zipped) or die "gzip: $GzipError";
+	return $zipped;
+}
+
+# Without end: a head, then the same bytes until the client has enough.
+sub endless { return ([ $_[0] ], $_[1]); }
+
+# What is sent: a string and the connection is kept, a list of one and it is closed, a list and a
+# string that is repeated. With the number of inputs.
+my %answers = (
+	ok => sub { answer(embeddings($_[0], '[0.1,0.2]')) },
+	# heads
+	endless_head => sub { endless(head('200 OK', 'X-A: b') =~ s/\r\n$//r, "X-Header: aaaaaaaa\r\n" x 100) },
+	endless_line => sub { endless("HTTP/1.1 200 OK\r\nX: ", 'a' x 65536) },
+	endless_100 => sub { endless('', "HTTP/1.1 100 Continue\r\n\r\n" x 100) },
+	many_100 => sub { head('100 Continue') x 50 . answer(embeddings($_[0], '[0.1,0.2]')) },
+	http_09 => sub { [ embeddings($_[0], '[1]') ] },
+	http_37 => sub { [ "HTTP/3.7 200 OK\r\nContent-Length: 2\r\n\r\n{}" ] },
+	rubbish => sub { [ "\0\1\2" x 1000 ] },
+	status_000 => sub { answer('{}', '000 What') },
+	status_204 => sub { head('204 No Content') },
+	status_304 => sub { head('304 Not Modified') },
+	status_307 => sub { answer('', '307 There', 'Location: file:///etc/passwd') },
+	status_999 => sub { answer('{}', '999 What') },
+	wait_a_day => sub { answer('', '429 Busy', 'Retry-After: 86400') },
+	wait_minus => sub { answer('', '429 Busy', 'Retry-After: -1') },
+	# lengths
+	length_short => sub { [ head('200 OK', 'Content-Length: 5') . embeddings($_[0], '[1]') ] },
+	length_long => sub { [ head('200 OK', 'Content-Length: 5000') . embeddings($_[0], '[1]') ] },
+	length_minus => sub { [ head('200 OK', 'Content-Length: -5') . embeddings($_[0], '[1]') ] },
+	length_huge => sub { [ head('200 OK', 'Content-Length: ' . '9' x 30) . '{}' ] },
+	chunk_bad => sub { [ head('200 OK', 'Transfer-Encoding: chunked') . "ZZ\r\n{}" ] },
+	chunk_huge => sub { [ head('200 OK', 'Transfer-Encoding: chunked') . 'F' x 17 . "\r\n{}" ] },
+	endless_body => sub { endless(head('200 OK'), ' ' x 65536) },
+	bomb => sub { answer(zipped(' ' x 2**24), '200 OK', 'Content-Encoding: gzip') },
+	no_gzip => sub { answer('0123456789', '200 OK', 'Content-Encoding: gzip') },
+	# JSON
+	deep => sub { answer('{"a":' . '[' x 1000000 . ']' x 1000000 . '}') },
+	twice => sub { answer('{"data":[],' . substr(embeddings($_[0], '[1]'), 1)) },
+	many_items => sub { answer(embeddings(100000, '[1]')) },
+	many_keys => sub { answer('{' . join('', map { qq("k$_":1,) } 1 .. 100000)
+		. substr(embeddings($_[0], '[0.1,0.2]'), 1)) },
+	no_dims => sub { answer(embeddings($_[0], '[]')) },
+	many_dims => sub { answer(embeddings($_[0], '[' . join(',', (0.5) x 200000) . ']')) },
+	nan => sub { answer(embeddings($_[0], '[NaN,1]')) },
+	huge => sub { answer(embeddings($_[0], '[1e999,1]')) },
+	digits => sub { answer(embeddings($_[0], '[0.' . '1' x 5000 . ',1e-999]')) },
+	base64_nan => sub { answer(embeddings($_[0], '"AADAfw=="')) },
+	base64_odd => sub { answer(embeddings($_[0], '"AAAAAAA="')) },
+	usage_nul => sub { answer(embeddings($_[0], '[0.1,0.2]', '{"x":"\u0000"}')) },
+	usage_half => sub { answer(embeddings($_[0], '[0.1,0.2]', '{"x":"\ud800"}')) },
+	usage_bytes => sub { answer(embeddings($_[0], '[0.1,0.2]', "{\"x\":\"\xff\"}")) },
+	usage_number => sub { answer(embeddings($_[0], '[0.1,0.2]', '{"prompt_tokens":1e999999}')) },
+	usage_foreign => sub { answer(embeddings($_[0], '[0.1,0.2]', "{\"x\":\"\xe6\x97\xa5\"}")) },
+	# texts
+	text_bytes => sub { answer(completion("\"a\xff\xfeb\"")) },
+	text_nul => sub { answer(completion('"a\u0000b"')) },
+	text_half => sub { answer(completion('"a\ud800b"')) },
+	text_foreign => sub { answer(completion("\"\xe6\x97\xa5\xe6\x9c\xac\"")) },
+	error_foreign => sub { answer("{\"error\":{\"message\":\"\xe6\x97\xa5 broken\"}}", '400 Bad') },
+	error_control => sub { answer("{\"error\":{\"message\":\"a\x1b[31m\xff\"}}", '400 Bad') },
+	# raw answers
+	raw_nul => sub { answer('{"a":"\u0000"}') },
+	raw_half => sub { answer('{"a":"\ud800"}') },
+	raw_number => sub { answer('{"a":1e200000}') },
+	raw_deep => sub { answer('[' x 100000 . ']' x 100000) },
+	raw_two => sub { answer('{} {}') },
+	raw_escape => sub { answer('{"a":"\u65e5"}') },
+	raw_ok => sub { answer('{"a":1,"a":2}') });
+
+sub serve
+{
+	my ($connection) = @_;
+	my $buffer = '';
+	$connection->autoflush(1);
+	while (1)
+	{
+		until ($buffer =~ /\r\n\r\n/) { sysread($connection, $buffer, 65536, length $buffer) or return; }
+		my ($head, $rest) = $buffer =~ /^(.*?\r\n\r\n)(.*)$/s;
+		my ($length) = $head =~ /^content-length: *(\d+)/im;
+		while (length($rest) < $length) { sysread($connection, $rest, 65536, length $rest) or return; }
+		my $request = decode_json(substr($rest, 0, $length));
+		$buffer = substr($rest, $length);
+		my $inputs = ref $request->{input} eq 'ARRAY' ? @{ $request->{input} } : 1;
+		my $does = $answers{ $request->{model} } or return;
+		my ($sent, $again) = $does->($inputs);
+		print $connection ref $sent ? $sent->[0] : $sent or return;
+		while (defined $again) { print $connection $again or return; }
+		return if ref $sent;
+	}
+}
+
+sub new
+{
+	my ($class) = @_;
+	my $listener =
+	  IO::Socket::INET->new(Listen => 128, LocalAddr => '127.0.0.1', Proto => 'tcp', ReuseAddr => 1)
+	  or die "cannot listen: $!";
+	my $pid = fork // die "fork: $!";
+	if ($pid == 0)
+	{
+		$SIG{CHLD} = 'IGNORE';
+		$SIG{PIPE} = 'IGNORE';
+		$SIG{TERM} = 'DEFAULT';
+		while (1)
+		{
+			my $connection = $listener->accept or next;
+			my $child = fork;
+			if (defined $child && $child == 0)
+			{
+				close $listener;
+				eval { serve($connection) };
+				POSIX::_exit(0);
+			}
+			close $connection;
+		}
+	}
+	return bless { pid => $pid, port => $listener->sockport }, $class;
+}
+
+sub url { return "http://127.0.0.1:$_[0]->{port}"; }
+
+sub DESTROY
+{
+	my ($self) = @_;
+	local ($?, $!, $@);
+	kill 'TERM', $self->{pid};
+	waitpid $self->{pid}, 0;
+	return;
+}
+
+1;
