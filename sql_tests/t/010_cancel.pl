@@ -155,7 +155,7 @@ sub enter
 	my ($phase, $timeout) = @_;
 	my %statement = statements($phase);
 	my ($holder, @sessions);
-	$mock->set('defaults', 'retry_after=600', $fault{$phase} // 'base_ms=0');
+	$mock->set('defaults', 'retry_after=200', $fault{$phase} // 'base_ms=0');
 	$mock->reset;
 	unlink $dns_log;
 	if ($phase eq 'permit')

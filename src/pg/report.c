@@ -240,8 +240,8 @@ report_detail(const InferFailure *failure)
 						 failure->attempts, failure->attempts == 1 ? "" : "s");
 	if (failure->detail != NULL && failure->detail[0] != '\0')
 	{
-		/* quoted where they are the server's, who may say anything */
-		const char *quote = failure->http_status > 0 ? "\"" : "";
+		/* quoted where they are the server's, who may say anything; else the library's */
+		const char *quote = failure->http_status >= 300 ? "\"" : "";
 
 		appendStringInfo(&buf, "%s%s", buf.len > 0 ? ": " : "", quote);
 		append_words(&buf, failure->detail, refused);
