@@ -85,6 +85,9 @@ SELECT lines('SELECT infer.complete(''infer_x/m'', ''[[mock:429]]'', ''{}'', ''{
 SELECT lines('SELECT infer.complete(''infer_x/m'', x || '' [[mock:429]]'', ''{}'', ''{"on_error": "null", "max_attempts": 2}'') FROM xt WHERE id <= 2', 'ANALYZE, TIMING OFF');
 -- a scan that reads no row
 SELECT lines('SELECT infer.complete(''infer_x/m'', x) FROM xt LIMIT 0', 'ANALYZE, TIMING OFF');
+-- requests given up at a LIMIT have no latency
+SELECT (p ->> 'Latency Avg')::float8 BETWEEN (p ->> 'Latency Min')::float8 AND (p ->> 'Latency Max')::float8 AS average FROM (SELECT
+  explained('SELECT id FROM xt WHERE infer.complete(''infer_x/m'', ''c'' || id) <> ''a'' LIMIT 1', 'ANALYZE, FORMAT JSON')::json #> '{0,Plan,Plans,0}') AS j(p);
 -- figures are totals over all rescans
 SELECT lines('SELECT a, (SELECT string_agg(infer.complete(''infer_x/m'', a || x), '''') FROM xt WHERE id IN (1, 2, 10)) FROM generate_series(1, 2) AS a', 'ANALYZE, TIMING OFF');
 

@@ -100,6 +100,8 @@ ROLLBACK TO s;
 SELECT infer.complete('later', 'hello') IS NOT NULL AS answered;
 ROLLBACK;
 SELECT infer.complete('later', 'hello');
+-- the likeliest slip: a server where a model is wanted
+SELECT infer.complete('infer_m1', 'hello');
 
 -- a read-only transaction may read
 BEGIN READ ONLY;

@@ -155,6 +155,7 @@ sub enter
 	my ($phase, $timeout) = @_;
 	my %statement = statements($phase);
 	my ($holder, @sessions);
+	# the pause that the server wants is below request_timeout, else the call fails at once
 	$mock->set('defaults', 'retry_after=200', $fault{$phase} // 'base_ms=0');
 	$mock->reset;
 	unlink $dns_log;

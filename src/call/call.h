@@ -44,6 +44,7 @@ typedef struct InferClientStats
 	int64 latency_min_us; /* of requests; 0 = none yet */
 	int64 latency_max_us;
 	int64 latency_sum_us;
+	int64 latency_count; /* requests that ended; those given up have no latency */
 } InferClientStats;
 
 /* Opens a client; memory in the current context, which must outlive it. */

@@ -17,6 +17,7 @@
 #include "call/internal.h"
 #include "common/hashfn.h"
 #include "pg/report.h"
+#include "registry/servers.h"
 
 #define DEFAULT_CAP 64 /* permits of a key that nobody configured (design: until adaptive) */
 
@@ -91,6 +92,14 @@ admission_key(InferClass *class)
 	InferKey key;
 	int cap = server->max_concurrency;
 
+	/* a key of one's own is a way around the server's limit, and the table of keys is small */
+	if (class->options.admission_key != NULL && !infer_server_is_owner(server->oid, class->userid))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to choose the admission key of a call"),
+				 errdetail("Only the owner of server \"%s\" may.", server->name),
+				 errhint("Leave out the option \"admission_key\", or have the owner set it for "
+						 "the server.")));
 	if (cap == 0)
 		cap = infer_guc_limiter_max_limit > 0 ? infer_guc_limiter_max_limit : DEFAULT_CAP;
 	else if (infer_guc_limiter_max_limit > 0)

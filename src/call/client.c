@@ -14,9 +14,12 @@
 
 #include "call/internal.h"
 #include "pg/guc.h"
+#include "pg/report.h"
 #include "pg/wait.h"
 
 #define ENTRIES_PER_BLOCK (8 * 1024)
+
+int infer_planning_depth = 0;
 
 /* Gives back everything of a client; also the callback of a resource owner, so it never raises. */
 static void
@@ -86,6 +89,20 @@ infer_client_stats(InferClient *client)
 	return &client->stats;
 }
 
+/* A wrapper that the planner evaluates to estimate a selectivity would call the model. */
+static void
+check_planning(const InferClass *class)
+{
+	if (infer_planning_depth == 0 || infer_guc_plan_time_calls)
+		return;
+	ereport(ERROR,
+			(errcode(infer_errcode_config()),
+			 errmsg("the planner would call model \"%s\" while it plans", class->target->model),
+			 errdetail("pg_inference.plan_time_calls is \"error\"."),
+			 errhint("Use the function directly, or write (SELECT f(x)) instead of f(x), or set "
+					 "pg_inference.plan_time_calls to \"allow\".")));
+}
+
 /* The input argument as UTF-8 bytes, in the current context (or in the datum). */
 static const char *
 input_bytes(const InferFunction *function, Datum input, size_t *len)
@@ -144,7 +161,10 @@ infer_call_begin(InferClient *client, const InferFunction *function, const Datum
 	dlist_push_tail(&client->entries, &entry->node);
 	client->stats.calls++;
 	if (answer->state == INFER_ANSWER_IDLE)
+	{
+		check_planning(class);
 		infer_pump_ask(client, answer);
+	}
 	else
 	{
 		client->stats.memo_hits++;

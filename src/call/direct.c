@@ -13,23 +13,6 @@
 #include "call/internal.h"
 #include "pg/report.h"
 
-int infer_planning_depth = 0;
-
-/* A wrapper that the planner evaluates to estimate a selectivity would call the model. */
-static void
-check_planning(InferEntry *entry)
-{
-	if (infer_planning_depth == 0 || infer_guc_plan_time_calls || infer_call_done(entry))
-		return;
-	ereport(ERROR,
-			(errcode(infer_errcode_config()),
-			 errmsg("the planner would call model \"%s\" while it plans",
-					entry->answer->class->target->model),
-			 errdetail("pg_inference.plan_time_calls is \"error\"."),
-			 errhint("Use the function directly, or write (SELECT f(x)) instead of f(x), or set "
-					 "pg_inference.plan_time_calls to \"allow\".")));
-}
-
 Datum
 infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function)
 {
@@ -51,7 +34,6 @@ infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function)
 		infer_client_close(client);
 		PG_RETURN_NULL();
 	}
-	check_planning(entry);
 	infer_client_finish(client, entry, true);
 	result = infer_call_result(entry, function,
 							   function->outcome ? get_fn_expr_rettype(fcinfo->flinfo) : InvalidOid,

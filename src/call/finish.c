@@ -20,6 +20,8 @@
 #include "core/proof.h"
 #include "core/retry.h"
 
+#define USAGE_MAX 8192 /* bytes; it is some hundred */
+
 /* A real[] of n floats in the memo, with *data to be filled. */
 static struct varlena *
 make_floats(MemoryContext context, int n, float **data)
@@ -116,29 +118,52 @@ split(InferBatch *batch)
 	infer_batch_ready(rest);
 }
 
-/*
- * Some servers repeat the key they did not like.  What is to be shown must not have it; the key is
- * read again for that, since nothing keeps it.
- */
+/* Masks the key wherever it stands in a text. */
 static void
-redact(const InferClass *class, char *detail)
+redact(char *text, size_t len, const char *key)
 {
-	char *header = NULL;
-	char *unused = NULL;
-	char *key;
+	size_t key_len = strlen(key);
+	char *end = text + len;
 	char *found;
 
-	if (detail[0] == '\0' || infer_registry_secret(class->target->server, class->userid, &header,
-												   &unused) != INFER_REASON_NONE)
-		return;
-	if (header == NULL)
-		return;
-	key = strrchr(header, ' ');
-	key = key != NULL ? key + 1 : header;
-	while (key[0] != '\0' && (found = strstr(detail, key)) != NULL)
-		memset(found, '*', strlen(key));
-	explicit_bzero(header, strlen(header));
-	pfree(header);
+	while (key_len > 0 && (found = memmem(text, end - text, key, key_len)) != NULL)
+	{
+		memset(found, '*', key_len);
+		text = found + key_len;
+	}
+}
+
+/*
+ * The words of a failed attempt, without the key: some servers repeat the one they did not like.
+ * It is read again for that, since nothing keeps it.  The body is masked before its words are
+ * taken, for these are cut and would end in half a key; the words again, for they are decoded.
+ */
+static void
+take_words(const InferClass *class, const InferHttpResult *result, char *words, size_t size)
+{
+	InferBuf *body = result->body;
+	char *header = NULL;
+	char *unused = NULL;
+	const char *key = "";
+
+	if (infer_registry_secret(class->target->server, class->userid, &header, &unused) ==
+			INFER_REASON_NONE &&
+		header != NULL)
+		key = strrchr(header, ' ') + 1;
+	words[0] = '\0';
+	if (result->wire.status >= 300 && body->len > 0)
+	{
+		redact(body->data, body->len, key);
+		infer_provider_error_text(body->data, body->len, words, size);
+	}
+	if (words[0] == '\0' && result->error != NULL)
+		strlcpy(words, result->error, size);
+	redact(words, strlen(words), key);
+	if (header != NULL)
+	{
+		explicit_bzero(header, strlen(header));
+		pfree(header);
+	}
 }
 
 /* What is to be said of a failed attempt: the remote's own words for an error status, else the
@@ -148,12 +173,7 @@ describe(const InferBatch *batch, const InferHttpResult *result, char *detail, s
 {
 	char *converted;
 
-	detail[0] = '\0';
-	if (result->wire.status >= 300 && result->body->len > 0)
-		infer_provider_error_text(result->body->data, result->body->len, detail, size);
-	if (detail[0] == '\0' && result->error != NULL)
-		strlcpy(detail, result->error, size);
-	redact(batch->class, detail);
+	take_words(batch->class, result, detail, size);
 	converted = infer_convert_lossy(detail);
 	strlcpy(detail, converted, size);
 	pfree(converted);
@@ -211,6 +231,18 @@ handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpRe
 	infer_finish_fail(batch, finding->reason, finding->execution, status, detail);
 }
 
+/* In words, why a result cannot be used; NULL where the reason says all. */
+static const char *
+item_problem(InferTask task, const InferItem *item)
+{
+	if (item->text_has_nul)
+		return "the text contains a NUL character, which PostgreSQL cannot store";
+	if (item->reason != INFER_REASON_MALFORMED_REPLY || task == INFER_TASK_EMBED)
+		return NULL;
+	return task == INFER_TASK_CALL ? "the answer is not valid Unicode, or has a number out of range"
+								   : "the text is not valid Unicode";
+}
+
 /* Moves one item of a reply into its answer. */
 static void
 take_item(InferAnswer *answer, const InferItem *item)
@@ -221,14 +253,14 @@ take_item(InferAnswer *answer, const InferItem *item)
 
 	if (item->reason != INFER_REASON_NONE)
 	{
-		set_failure(answer, item->reason, INFER_EXECUTED,
-					item->text_has_nul ? "the text contains a NUL character, which PostgreSQL "
-										 "cannot store"
-									   : NULL);
+		set_failure(answer, item->reason, INFER_EXECUTED, item_problem(answer->class->task, item));
 		return;
 	}
 	answer->execution = INFER_EXECUTED;
-	if (answer->class->task == INFER_TASK_EMBED)
+	if (answer->class->task == INFER_TASK_EMBED && item->dims > (int) MaxArraySize)
+		set_failure(answer, INFER_REASON_REPLY_TOO_LARGE, INFER_EXECUTED,
+					"the embedding has more elements than an array can have");
+	else if (answer->class->task == INFER_TASK_EMBED)
 	{
 		answer->value = make_floats(context, item->dims, &floats);
 		infer_reply_floats(item, floats);
@@ -244,14 +276,15 @@ take_item(InferAnswer *answer, const InferItem *item)
 
 /*
  * The usage of the request that carried the answer.  When it carried several, the figures cannot be
- * told apart, so the number of inputs is added: {"items": 128, "request": {...}}.
+ * told apart, so the number of inputs is added: {"items": 128, "request": {...}}.  Each answer has
+ * its copy, so an absurdly long one is dropped.
  */
 static char *
 make_usage(const InferReply *reply, int nanswers, MemoryContext context)
 {
 	char *usage;
 
-	if (reply->usage_json == NULL)
+	if (reply->usage_json == NULL || reply->usage_len > USAGE_MAX)
 		return NULL;
 	usage = MemoryContextAlloc(context, reply->usage_len + 48);
 	if (nanswers == 1)
@@ -315,6 +348,7 @@ infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 	stats->bytes_sent += result->bytes_sent;
 	stats->bytes_received += result->bytes_received;
 	stats->latency_sum_us += result->elapsed_us;
+	stats->latency_count++;
 	stats->latency_max_us = Max(stats->latency_max_us, result->elapsed_us);
 	if (stats->latency_min_us == 0 || result->elapsed_us < stats->latency_min_us)
 		stats->latency_min_us = result->elapsed_us;

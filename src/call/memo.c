@@ -124,7 +124,9 @@ infer_memo_current(void)
 		if (old->pins == 0)
 			memo_delete(old);
 	}
-	context = AllocSetContextCreate(TopMemoryContext, "pg_inference memo", ALLOCSET_DEFAULT_SIZES);
+	/* small blocks, so that a vector is a block of its own, of its size, and not of the next power
+	 * of two; freed, it goes back to the system */
+	context = AllocSetContextCreate(TopMemoryContext, "pg_inference memo", ALLOCSET_SMALL_SIZES);
 	current = MemoryContextAllocZero(context, sizeof(InferMemo));
 	current->context = context;
 	current->statement = statement;

@@ -81,8 +81,9 @@ value_path(const char *text)
 		bad_value("path", "a path that begins with one slash and has no \"..\" and no fragment, "
 						  "such as \"/rerank\"");
 	for (const char *p = text; *p; p++)
-		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 127 || *p == '\\')
-			bad_value("path", "a path of printable ASCII characters");
+		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 127 || *p == '\\' ||
+			pg_strncasecmp(p, "%2e", 3) == 0) /* an encoded dot, to some as good as one */
+			bad_value("path", "a path of printable ASCII characters, dots as they are");
 	return pstrdup(text);
 }
 

@@ -65,8 +65,9 @@ infer_pump_transport(void)
 {
 	if (transport == NULL)
 	{
-		demands = MemoryContextAllocZero(TopMemoryContext,
-										 sizeof(KeyDemand) * infer_guc_max_admission_keys);
+		if (demands == NULL)
+			demands = MemoryContextAllocZero(TopMemoryContext,
+											 sizeof(KeyDemand) * infer_guc_max_admission_keys);
 		transport = infer_transport_create(MAX_IDLE_CONNECTIONS);
 		if (transport == NULL)
 			ereport(ERROR,
@@ -300,7 +301,21 @@ infer_pump_flush(InferClient *client, bool starved, bool input_ended)
 	}
 }
 
-/* Is there anything that forbids sending it at all? Then the batch fails, and false is returned. */
+static void
+fail_for_calls(InferBatch *batch)
+{
+	char detail[128];
+
+	snprintf(detail, sizeof(detail),
+			 "pg_inference.statement_call_budget is %d, and as many calls were made",
+			 infer_guc_statement_call_budget);
+	infer_finish_fail(batch, INFER_REASON_BUDGET, INFER_NOT_ADMITTED, 0, detail);
+}
+
+/*
+ * Is there anything that forbids sending it at all? Then the batch fails, and false is returned.
+ * The calls that the statement has left are made: only the answers beyond them fail.
+ */
 static bool
 within_budgets(InferBatch *batch)
 {
@@ -317,13 +332,17 @@ within_budgets(InferBatch *batch)
 	}
 	for (int i = 0; i < batch->nanswers; i++)
 	{
+		InferBatch *rest = batch;
+
 		if (infer_memo_charge_call(batch->answers[i]))
 			continue;
-		snprintf(detail, sizeof(detail),
-				 "pg_inference.statement_call_budget is %d, and as many calls were made",
-				 infer_guc_statement_call_budget);
-		infer_finish_fail(batch, INFER_REASON_BUDGET, INFER_NOT_ADMITTED, 0, detail);
-		return false;
+		if (i > 0)
+		{
+			rest = infer_batch_new(batch->client, batch->class);
+			infer_batch_split(batch, rest, i);
+		}
+		fail_for_calls(rest);
+		return i > 0;
 	}
 	return true;
 }

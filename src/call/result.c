@@ -68,11 +68,13 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 	{
 		InferFailure failure;
 		char *message;
+		char *words;
 
 		describe_failure(answer, &failure);
 		message = infer_report_message(&failure);
-		if (answer->detail != NULL)
-			message = psprintf("%s: %s", message, answer->detail);
+		words = infer_report_words(&failure);
+		if (words[0] != '\0')
+			message = psprintf("%s: %s", message, words);
 		nulls[OUTCOME_VALUE] = true;
 		values[OUTCOME_ERROR] = CStringGetTextDatum(message);
 		values[OUTCOME_REASON] = CStringGetTextDatum(infer_reason_name(answer->reason));

@@ -61,9 +61,28 @@ end_of_lost_connection(const InferTransfer *transfer)
 	return transfer->left ? INFER_WIRE_DISCONNECT : INFER_WIRE_CONNECT;
 }
 
+/* curl bounds the head of an answer: each line, the number of lines, the whole.  Which code says so
+ * depends on which of them, and on curl's version. */
+static bool
+head_is_too_large(const InferTransfer *transfer, CURLcode code)
+{
+	static const char whole[] = "Too large response headers";
+
+	if (!transfer->left)
+		return false;
+#if LIBCURL_VERSION_NUM >= 0x080600
+	if (code == CURLE_TOO_LARGE)
+		return true;
+#endif
+	return (code == CURLE_OUT_OF_MEMORY && transfer->result.wire.status != 0) ||
+		   (code == CURLE_RECV_ERROR && strncmp(transfer->error, whole, sizeof(whole) - 1) == 0);
+}
+
 static InferWireEnd
 end_of(const InferTransfer *transfer, CURLcode code)
 {
+	if (head_is_too_large(transfer, code))
+		return INFER_WIRE_PROTOCOL;
 	switch (code)
 	{
 		case CURLE_OK:
@@ -107,12 +126,8 @@ end_of(const InferTransfer *transfer, CURLcode code)
 			return INFER_WIRE_PROTOCOL;
 		case CURLE_UNSUPPORTED_PROTOCOL: /* also "this is no HTTP answer" */
 			return transfer->left ? INFER_WIRE_PROTOCOL : INFER_WIRE_INTERNAL;
-#if LIBCURL_VERSION_NUM >= 0x080600
-		case CURLE_TOO_LARGE: /* a header of more than 100 kB, or something of ours */
-			return transfer->left ? INFER_WIRE_PROTOCOL : INFER_WIRE_INTERNAL;
-#endif
-		case CURLE_OUT_OF_MEMORY: /* before 8.6, also a header of more than 100 kB */
-			return transfer->result.wire.status != 0 ? INFER_WIRE_PROTOCOL : INFER_WIRE_INTERNAL;
+		case CURLE_OUT_OF_MEMORY:
+			return INFER_WIRE_INTERNAL;
 		default:
 			return transfer->left ? end_of_lost_connection(transfer) : INFER_WIRE_INTERNAL;
 	}
@@ -162,8 +177,8 @@ describe(InferTransfer *transfer, CURLcode code)
 		snprintf(text, size, "the address %s is not allowed", transfer->denied_address);
 	else if (result->wire.end == INFER_WIRE_TOO_LARGE)
 		snprintf(text, size, "the answer is larger than %zu bytes", transfer->max_response_size);
-	else if (result->wire.end == INFER_WIRE_PROTOCOL && code == CURLE_OUT_OF_MEMORY)
-		snprintf(text, size, "a header of the answer is too long");
+	else if (head_is_too_large(transfer, code))
+		snprintf(text, size, "the header of the answer is too long");
 	else if (text[0] == '\0')
 		snprintf(text, size, "%s", curl_easy_strerror(code));
 	for (char *c = text; *c != '\0'; c++)

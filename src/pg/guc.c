@@ -121,7 +121,7 @@ define_settings_a_to_m(void)
 							 &infer_guc_enable, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.limiter_max_limit",
 							"Most requests in flight per admission key, over all sessions.",
-							"0 sets no limit of its own; a server's max_concurrency comes first.",
+							"For servers without max_concurrency; 0 means 64.",
 							&infer_guc_limiter_max_limit, 0, 0, 1000000, PGC_SUSET, 0, NULL, NULL,
 							NULL);
 	/* settings of the postmaster can be made only while it starts */

@@ -38,8 +38,9 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 									 "Check that the inference server runs and is reachable at "
 									 "the server's url, or raise pg_inference.connect_timeout."},
 	[INFER_REASON_TLS_FAILED] = {"no secure connection could be established",
-								 "Check the inference server's certificate and the certificate "
-								 "authorities that the database host trusts."},
+								 "Check that the server speaks https at this port, its "
+								 "certificate, and the certificate authorities that the "
+								 "database host trusts."},
 	[INFER_REASON_EGRESS_DENIED] = {"the address is not allowed",
 									"A superuser can allow it with pg_inference.allowed_hosts."},
 	[INFER_REASON_CREDENTIAL_MISSING] = {"the API key could not be read",
@@ -65,8 +66,10 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 									  "no key is sent."},
 	[INFER_REASON_PERMISSION_DENIED] = {"the server denies access",
 										"Check what the API key of the user mapping may use."},
-	[INFER_REASON_NOT_FOUND] = {"the server does not know this model or path",
-								"Check the model's remote_model and the server's url."},
+	[INFER_REASON_NOT_FOUND] =
+		{"the server does not know this model or path",
+		 "Check the model's remote_model, the server's url (it mostly ends in "
+		 "/v1), and the path of an infer.call()."},
 	[INFER_REASON_BAD_REQUEST] = {"the server rejected the request",
 								  "Check the call's parameters and that the model can do this "
 								  "task."},
@@ -85,7 +88,8 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_REPLY_TOO_LARGE] = {"the answer is too large",
 									  "Raise pg_inference.max_response_size, or make batches "
 									  "smaller."},
-	[INFER_REASON_MISSING_RESULT] = {"the answer has no result for this input", NULL},
+	[INFER_REASON_MISSING_RESULT] = {"the answer has no result for this input",
+									 "Check the inference server's log."},
 	[INFER_REASON_MISALIGNED] = {"the answer's results cannot be matched to the inputs",
 								 "The server's embeddings must carry a correct index; with "
 								 "pg_inference.streaming_mode = per_row none is needed."},
@@ -182,18 +186,24 @@ append_without_keys(StringInfo buf, const char *words, int len)
 }
 
 /*
- * What the other side or the library said, fit for DETAIL: valid in the database's encoding, one
+ * What the other side or the library said, fit to be shown: valid in the database's encoding, one
  * line, no longer than MAX_WORDS.  Never raises: what cannot be shown becomes a question mark.
  */
-static void
-append_words(StringInfo buf, const char *words, bool hide_keys)
+char *
+infer_report_words(const InferFailure *failure)
 {
+	const char *words = failure->detail != NULL ? failure->detail : "";
+	bool refused = failure->reason == INFER_REASON_UNAUTHENTICATED ||
+				   failure->reason == INFER_REASON_PERMISSION_DENIED;
 	int len = strlen(words);
-	bool valid = GetDatabaseEncoding() == PG_UTF8 && pg_verify_mbstr(PG_UTF8, words, len, true);
+	bool valid = GetDatabaseEncoding() != PG_SQL_ASCII &&
+				 pg_verify_mbstr(GetDatabaseEncoding(), words, len, true);
+	StringInfoData buf;
 	char *clean;
 
+	initStringInfo(&buf);
 	if (len > MAX_WORDS)
-		len = valid ? pg_encoding_mbcliplen(PG_UTF8, words, len, MAX_WORDS) : MAX_WORDS;
+		len = valid ? pg_mbcliplen(words, len, MAX_WORDS) : MAX_WORDS;
 	clean = pnstrdup(words, len);
 	for (int i = 0; i < len; i++)
 	{
@@ -202,11 +212,12 @@ append_words(StringInfo buf, const char *words, bool hide_keys)
 		if (c < 0x20 || c == 0x7f || (c >= 0x80 && !valid))
 			clean[i] = '?';
 	}
-	if (hide_keys)
-		append_without_keys(buf, clean, len);
+	if (refused)
+		append_without_keys(&buf, clean, len);
 	else
-		appendBinaryStringInfo(buf, clean, len);
+		appendBinaryStringInfo(&buf, clean, len);
 	pfree(clean);
+	return buf.data;
 }
 
 static const char *
@@ -228,8 +239,7 @@ proof_text(const InferFailure *failure)
 static char *
 report_detail(const InferFailure *failure)
 {
-	bool refused = failure->reason == INFER_REASON_UNAUTHENTICATED ||
-				   failure->reason == INFER_REASON_PERMISSION_DENIED;
+	char *words = infer_report_words(failure);
 	StringInfoData buf;
 
 	initStringInfo(&buf);
@@ -238,14 +248,12 @@ report_detail(const InferFailure *failure)
 	if (failure->attempts > 0)
 		appendStringInfo(&buf, "%s after %d attempt%s", buf.len > 0 ? "" : "Failed",
 						 failure->attempts, failure->attempts == 1 ? "" : "s");
-	if (failure->detail != NULL && failure->detail[0] != '\0')
+	if (words[0] != '\0')
 	{
 		/* quoted where they are the server's, who may say anything; else the library's */
 		const char *quote = failure->http_status >= 300 ? "\"" : "";
 
-		appendStringInfo(&buf, "%s%s", buf.len > 0 ? ": " : "", quote);
-		append_words(&buf, failure->detail, refused);
-		appendStringInfoString(&buf, quote);
+		appendStringInfo(&buf, "%s%s%s%s", buf.len > 0 ? ": " : "", quote, words, quote);
 	}
 	if (buf.len > 0)
 		appendStringInfoString(&buf, buf.data[buf.len - 1] == '.' ? " " : ". ");
@@ -253,12 +261,16 @@ report_detail(const InferFailure *failure)
 	return buf.data;
 }
 
-/* What to do about it. Where the call names the setting that stopped it, only that one. */
+/* What to do about it; where the call names the setting that stopped it, only that one. */
 static const char *
 report_hint(const InferFailure *failure)
 {
 	if (failure->reason == INFER_REASON_BUDGET && failure->setting != NULL)
 		return psprintf("Raise %s, or ask for fewer rows.", failure->setting);
+	/* more attempts are of no use where none may follow */
+	if (failure->reason == INFER_REASON_OVERLOADED && failure->execution != INFER_NOT_ADMITTED)
+		return "Lower the server's max_concurrency. What may have run is repeated only with "
+			   "pg_inference.retry = ambiguous.";
 	return reason_text(failure->reason)->hint;
 }
 

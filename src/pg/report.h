@@ -23,6 +23,8 @@ typedef struct InferFailure
 extern int infer_report_sqlstate(InferReason reason, InferExecution execution);
 /* palloc'd one-line message, as in the error: what failed, with server and model. */
 extern char *infer_report_message(const InferFailure *failure);
+/* palloc'd: the failure's detail, fit to be shown; "" if there is none. */
+extern char *infer_report_words(const InferFailure *failure);
 /* Raises ERROR with MESSAGE, DETAIL (status, attempts, remote text, what it proves), HINT. */
 extern void infer_report_failure(const InferFailure *failure) __attribute__((noreturn));
 /* errcode() for configuration mistakes: class RC, the reason CFG. */

@@ -57,6 +57,19 @@ infer_model_catalog(void)
 	return infer_catalog_relation("model_catalog");
 }
 
+/* One by one, for a later version of the extension may have more columns than this library knows.
+ */
+static char *
+infer_text_column(HeapTuple tuple, TupleDesc desc, int column)
+{
+	bool isnull;
+	Datum value = heap_getattr(tuple, column, desc, &isnull);
+
+	if (isnull)
+		elog(ERROR, "column %d of infer.model_catalog is null", column);
+	return TextDatumGetCString(value);
+}
+
 InferModel *
 infer_model_read(const char *name)
 {
@@ -72,16 +85,14 @@ infer_model_read(const char *name)
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
-		Datum values[INFER_MODEL_COLUMNS];
-		bool nulls[INFER_MODEL_COLUMNS];
+		TupleDesc desc = RelationGetDescr(catalog);
 
-		heap_deform_tuple(tuple, RelationGetDescr(catalog), values, nulls);
 		model = palloc0(sizeof(InferModel));
-		model->name = TextDatumGetCString(values[INFER_MODEL_NAME - 1]);
-		model->task = TextDatumGetCString(values[INFER_MODEL_TASK - 1]);
-		model->server = TextDatumGetCString(values[INFER_MODEL_SERVER - 1]);
-		model->remote_model = TextDatumGetCString(values[INFER_MODEL_REMOTE_MODEL - 1]);
-		model->owner = TextDatumGetCString(values[INFER_MODEL_OWNER - 1]);
+		model->name = infer_text_column(tuple, desc, INFER_MODEL_NAME);
+		model->task = infer_text_column(tuple, desc, INFER_MODEL_TASK);
+		model->server = infer_text_column(tuple, desc, INFER_MODEL_SERVER);
+		model->remote_model = infer_text_column(tuple, desc, INFER_MODEL_REMOTE_MODEL);
+		model->owner = infer_text_column(tuple, desc, INFER_MODEL_OWNER);
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);

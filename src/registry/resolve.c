@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "foreign/foreign.h"
 #include "pg/report.h"
 #include "registry/models.h"
 #include "registry/registry.h"
@@ -186,6 +187,10 @@ infer_read_target(const char *model, InferTask task)
 		return infer_read_named_target(row, task);
 	if (strchr(model, '/') != NULL)
 		return infer_read_addressed_target(model, task);
+	if (GetForeignServerByName(model, true) != NULL)
+		ereport(ERROR,
+				(errcode(infer_errcode_config()), errmsg("\"%s\" is a server, not a model", model),
+				 errhint("Write %s/remote_model, with what the server calls the model.", model)));
 	ereport(ERROR,
 			(errcode(infer_errcode_config()), errmsg("model \"%s\" does not exist", model),
 			 errhint("Create it with infer.create_model('%s', task => '%s', server => '...'), or "

@@ -15,6 +15,8 @@
 #if PG_VERSION_NUM < 160000
 #define object_aclcheck(classid, objectid, roleid, mode)                                           \
 	pg_foreign_server_aclcheck((objectid), (roleid), (mode))
+#define object_ownercheck(classid, objectid, roleid)                                               \
+	pg_foreign_server_ownercheck((objectid), (roleid))
 #endif
 
 /* Only a superuser can own a foreign data wrapper, so nobody else can make one of our name. */
@@ -71,4 +73,10 @@ infer_server_require_usage(Oid serverid, const char *name, Oid userid)
 
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FOREIGN_SERVER, name);
+}
+
+bool
+infer_server_is_owner(Oid serverid, Oid userid)
+{
+	return object_ownercheck(ForeignServerRelationId, serverid, userid);
 }

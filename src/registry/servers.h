@@ -13,5 +13,6 @@ extern Oid infer_server_find(const char *name, const char *model);
 extern InferServer *infer_server_read(Oid serverid);
 /* Raises 42501 unless userid has USAGE. */
 extern void infer_server_require_usage(Oid serverid, const char *name, Oid userid);
+extern bool infer_server_is_owner(Oid serverid, Oid userid);
 
 #endif

@@ -111,7 +111,7 @@ line_end(Line *line, ExplainState *es)
 static int64
 mean_latency_us(const InferClientStats *stats)
 {
-	return stats->requests > 0 ? stats->latency_sum_us / stats->requests : 0;
+	return stats->latency_count > 0 ? stats->latency_sum_us / stats->latency_count : 0;
 }
 
 static void
