@@ -1,5 +1,5 @@
 /*
- * sim/fuzz_provider.c - random bodies into the readers of src/provider (fault F72).
+ * sim/fuzz_provider.c - random bodies into the readers of src/provider.
  *
  *	fuzz_provider [BODIES [SEED]]
  *

@@ -99,6 +99,8 @@ my %answers = (
 	text_half => sub { answer(completion('"a\ud800b"')) },
 	text_foreign => sub { answer(completion("\"\xe6\x97\xa5\xe6\x9c\xac\"")) },
 	error_foreign => sub { answer("{\"error\":{\"message\":\"\xe6\x97\xa5 broken\"}}", '400 Bad') },
+	error_key => sub { answer('{"error":{"message":"' . 'x' x 235 . qq( $_[1]"}}), '400 Bad') },
+	error_half_key => sub { answer(qq({"error":{"message":"bad key ) . substr($_[1], 0, 7) . '*' x 12 . '"}}', '401 No') },
 	error_control => sub { answer("{\"error\":{\"message\":\"a\x1b[31m\xff\"}}", '400 Bad') },
 	# raw answers
 	raw_nul => sub { answer('{"a":"\u0000"}') },
@@ -124,7 +126,8 @@ sub serve
 		$buffer = substr($rest, $length);
 		my $inputs = ref $request->{input} eq 'ARRAY' ? @{ $request->{input} } : 1;
 		my $does = $answers{ $request->{model} } or return;
-		my ($sent, $again) = $does->($inputs);
+		my ($key) = $head =~ /^authorization: *bearer +(\S+)/im;
+		my ($sent, $again) = $does->($inputs, $key // '');
 		print $connection ref $sent ? $sent->[0] : $sent or return;
 		while (defined $again) { print $connection $again or return; }
 		return if ref $sent;

@@ -114,7 +114,7 @@ SELECT o, pg_temp.attempt_options(o) FROM unnest(ARRAY[
   WITH ORDINALITY AS a(o, n) ORDER BY n;
 SELECT p, pg_temp.attempt(format('SELECT infer.call(%L, %L, %L)', 'infer_f/m', '{}',
   jsonb_build_object('path', p))) FROM unnest(ARRAY[
-  'completions', '//example.com/', '/../admin', '/a#b', E'/a\r\nX: y', '/a b', '/a\b',
+  'completions', '//example.com/', '/../admin', '/%2E%2e/admin', '/a#b', E'/a\r\nX: y', '/a b', '/a\b',
   '@example.com/']) WITH ORDINALITY AS a(p, n) ORDER BY n;
 -- none of these sent anything, and the try_ twins raise them, too
 SELECT pg_temp.attempt($$SELECT infer.try_complete('infer_f/m', 'a', '{}', '{"on_eror": 1}')$$);

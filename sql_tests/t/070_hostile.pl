@@ -14,7 +14,8 @@ use Time::HiRes qw(sleep time);
 my $mock = InferTest::Mock->new;
 my $hostile = InferHostile->new;
 my $hostile_url = $hostile->url;
-my $node = InferTest::new_node('hostile', 'pg_inference.max_response_size = 8MB');
+my $node = InferTest::new_node('hostile', 'pg_inference.max_response_size = 8MB',
+	'max_files_per_process = 64');
 InferTest::connect_mock($node, $mock, max_concurrency => 2, request_timeout => 1000);
 
 sub hostile_server
@@ -54,10 +55,10 @@ embed_says($_->[0], $_->[1])
   foreach [ ok => $good ],
   [ endless_head => '|malformed_reply|maybe_executed' ],
   [ endless_line => '|malformed_reply|maybe_executed' ],
-  [ endless_100 => '|disconnected|maybe_executed' ],
+  [ endless_100 => '|malformed_reply|maybe_executed' ],
   [ many_100 => $good ],
   [ http_09 => '|malformed_reply|maybe_executed' ],
-  [ http_37 => qr/^\|malformed_reply\|(maybe_)?executed$/ ], # curl's versions differ,
+  [ http_37 => qr/^\|malformed_reply\|(maybe_)?executed$/ ], # by version of curl
   [ rubbish => '|malformed_reply|maybe_executed' ],
   [ status_000 => '|malformed_reply|maybe_executed' ],
   [ status_204 => '|incomplete_reply|maybe_executed' ],
@@ -277,6 +278,43 @@ like(error_of(q{CREATE ROLE guest; GRANT USAGE ON SCHEMA infer TO guest; GRANT U
 		SELECT infer.try_embed('m', 'x', options => '{"admission_key": "my own"}');}),
 	qr/permission denied to choose the admission key/, 'a guest cannot choose an admission key');
 is(ask(q{SELECT count(*) FROM infer.stat_admission WHERE key = 'my own'}), 0, 'and makes none');
+
+# A server repeats the key it was sent, also where its words are cut: nothing of it shows.
+
+my $key_file = PostgreSQL::Test::Utils::tempdir . '/hostile.key';
+append_to_file($key_file, 'sk-hostile-Ohng2Eeshae5');
+ask("CREATE USER MAPPING FOR PUBLIC SERVER hostile OPTIONS (api_key_file '$key_file')");
+foreach my $mode (qw(error_key error_half_key))
+{
+	my $raised = error_of("SELECT infer.complete('hostile/$mode', 'x')");
+	my $told = ask("SELECT (infer.try_complete('hostile/$mode', 'x')).error");
+	like("$raised$told", qr/"x{235} \*+\.\.\. .*: x{235} \*+|"bad key .*: bad key /s, "$mode: the words are shown");
+	unlike("$raised$told", qr/sk-h/, "$mode: the key is not");
+}
+ask('DROP USER MAPPING FOR PUBLIC SERVER hostile');
+
+# A budget ends in the midst of a batch: what it has left is made, with and without InferScan.
+
+foreach my $enable (qw(on off))
+{
+	is( ask(qq{SET pg_inference.enable = $enable; SET pg_inference.statement_call_budget = 10;},
+			q{SELECT count((o).value), count(*) FILTER (WHERE (o).reason = 'budget' AND i > 10)
+			FROM (SELECT i, infer.try_embed('m', 'budget ' || i) AS o FROM generate_series(1, 12) i OFFSET 0) s}),
+		'10|2', "budget, enable $enable");
+}
+
+# A limit beyond what a process can have open: connections are left for when others have ended.
+
+$mock->set('defaults', 'dim=4', 'base_ms=5');
+$mock->reset;
+my $url = $mock->url;
+ask(qq{CREATE SERVER wide FOREIGN DATA WRAPPER pg_inference
+	OPTIONS (url '$url/v1', max_concurrency '400', admission_key 'wide')});
+is( ask(q{SET pg_inference.streaming_mode = per_row;
+		SELECT count(infer.embed('wide/mock', 'wide ' || i)) FROM generate_series(1, 400) i}),
+	400, 'descriptors: all rows are answered');
+my $peak = $mock->stat('max_in_flight');
+ok($peak > 2 && $peak <= 64 / 3, 'descriptors: a third of them is used') or diag($peak);
 
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile),
 	qr/PANIC|WARNING|terminated by signal/, 'the log has no complaint');

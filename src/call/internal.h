@@ -38,7 +38,7 @@ typedef struct InferClass InferClass;
 typedef struct InferAnswer InferAnswer;
 typedef struct InferBatch InferBatch;
 
-/* Options of a call, from the options argument over the settings (design §4, §5). */
+/* Options of a call, from the options argument over the settings. */
 typedef struct InferCallOptions
 {
 	InferOnError on_error;
@@ -222,6 +222,9 @@ extern struct varlena *infer_convert_value(InferTask task, const char *utf8, siz
 										   MemoryContext context, const char **problem);
 extern char *infer_convert_lossy(const char *utf8);
 extern bool infer_convert_jsonb(const char *utf8, Datum *result);
+
+/* budget.c */
+extern bool infer_budget_allows(InferBatch *batch);
 
 /* finish.c */
 extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);

@@ -1,5 +1,5 @@
 /*
- * call/options.c - the options argument of a call: how to call, over the settings (design §4).
+ * call/options.c - the options argument of a call: how to call, over the settings.
  *
  * Everything wrong with it is a configuration error that names what is known.
  */

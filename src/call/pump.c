@@ -24,11 +24,16 @@
 
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "storage/fd.h"
 
 #include "call/internal.h"
 #include "pg/report.h"
 
 #define MAX_IDLE_CONNECTIONS 256
+/* PostgreSQL spares a third of a process's descriptors for what is not its own (fd.c); they must
+ * do for connections in use and idle ones, a few are for epoll and name resolution. */
+#define MAX_DESCRIPTORS   Max(max_safe_fds / 3, 8)
+#define OTHER_DESCRIPTORS 4
 /* Calls that differ by row in their parameters open a batch each; so many may wait for more. */
 #define MAX_OPEN_BATCHES 64
 
@@ -59,6 +64,12 @@ infer_pump_clients(void)
 	return &clients;
 }
 
+static int
+max_transfers(void)
+{
+	return MAX_DESCRIPTORS - OTHER_DESCRIPTORS;
+}
+
 /* The process's transport, made at first use. */
 InferTransport *
 infer_pump_transport(void)
@@ -68,7 +79,7 @@ infer_pump_transport(void)
 		if (demands == NULL)
 			demands = MemoryContextAllocZero(TopMemoryContext,
 											 sizeof(KeyDemand) * infer_guc_max_admission_keys);
-		transport = infer_transport_create(MAX_IDLE_CONNECTIONS);
+		transport = infer_transport_create(Min(MAX_IDLE_CONNECTIONS, max_transfers()));
 		if (transport == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("could not set up HTTP connections"),
@@ -301,52 +312,6 @@ infer_pump_flush(InferClient *client, bool starved, bool input_ended)
 	}
 }
 
-static void
-fail_for_calls(InferBatch *batch)
-{
-	char detail[128];
-
-	snprintf(detail, sizeof(detail),
-			 "pg_inference.statement_call_budget is %d, and as many calls were made",
-			 infer_guc_statement_call_budget);
-	infer_finish_fail(batch, INFER_REASON_BUDGET, INFER_NOT_ADMITTED, 0, detail);
-}
-
-/*
- * Is there anything that forbids sending it at all? Then the batch fails, and false is returned.
- * The calls that the statement has left are made: only the answers beyond them fail.
- */
-static bool
-within_budgets(InferBatch *batch)
-{
-	char detail[128];
-	int64 used;
-
-	if (!infer_memo_tokens_left(batch->class->memo, &used))
-	{
-		snprintf(detail, sizeof(detail),
-				 "pg_inference.statement_token_budget is %d, used are " INT64_FORMAT,
-				 infer_guc_statement_token_budget, used);
-		infer_finish_fail(batch, INFER_REASON_BUDGET, INFER_NOT_ADMITTED, 0, detail);
-		return false;
-	}
-	for (int i = 0; i < batch->nanswers; i++)
-	{
-		InferBatch *rest = batch;
-
-		if (infer_memo_charge_call(batch->answers[i]))
-			continue;
-		if (i > 0)
-		{
-			rest = infer_batch_new(batch->client, batch->class);
-			infer_batch_split(batch, rest, i);
-		}
-		fail_for_calls(rest);
-		return i > 0;
-	}
-	return true;
-}
-
 static bool
 build_body(InferBatch *batch)
 {
@@ -430,7 +395,7 @@ send_ready(InferBatch *batch)
 	want_permit(batch, false);
 	if (reason != INFER_REASON_NONE)
 		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
-	else if (within_budgets(batch) && build_body(batch))
+	else if (infer_budget_allows(batch) && build_body(batch))
 		send_batch(batch, header);
 	if (header != NULL)
 	{
@@ -501,7 +466,8 @@ infer_pump_send(InferClient *client)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
 
-		if (client->nrunning >= client->max_cap)
+		if (client->nrunning >= client->max_cap ||
+			infer_transport_running(transport) >= max_transfers())
 			break;
 		if (batch->class->key == refused || client->nrunning >= batch->class->cap)
 			continue;

@@ -1,7 +1,7 @@
 /*
  * core/proof.h - from what was seen on the wire to reason × execution × verdict.
  *
- * Pure.  Source: spec failures §1, §9 (decision order of "evidence").
+ * Pure.
  */
 #ifndef INFER_CORE_PROOF_H
 #define INFER_CORE_PROOF_H

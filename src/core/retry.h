@@ -1,8 +1,8 @@
 /*
  * core/retry.h - may this attempt be followed by another, and when?
  *
- * Pure; the random draw is passed in.  Source: failures §5.4, §6 (RetryPolicy: 50 ms doubling to
- * 1 s, sleep = backoff * (0.5 + draw/2)).  A Retry-After from the server overrides a shorter pause.
+ * Pure; the random draw is passed in.  The pause: 50 ms, doubling to 1 s, times
+ * (0.5 + draw/2).  A Retry-After from the server overrides a shorter pause.
  */
 #ifndef INFER_CORE_RETRY_H
 #define INFER_CORE_RETRY_H

@@ -7,7 +7,7 @@
  *            (MAYBE_EXECUTED), it ran but there is no usable answer (EXECUTED).
  * verdict    what the outcome says to the concurrency controllers.
  *
- * Reason and execution are two independent axes (spec: failures §1.1); neither is derived from the
+ * Reason and execution are two independent axes; neither is derived from the
  * other.  Nothing here allocates, locks or raises.
  */
 #ifndef INFER_CORE_TYPES_H
@@ -63,7 +63,7 @@ typedef enum InferReason
 	INFER_REASON_COUNT
 } InferReason;
 
-/* async-rpc §5: what the controllers hear of one finished request. */
+/* What the controllers hear of one finished request. */
 typedef enum InferVerdict
 {
 	INFER_VERDICT_SUCCESS,
@@ -91,7 +91,7 @@ extern const char *infer_execution_name(InferExecution execution);
 extern const char *infer_reason_name(InferReason reason);
 extern const char *infer_task_name(InferTask task);
 
-/* The three characters of the reason in an SQLSTATE (design §7), e.g. "TMO". */
+/* The three characters of the reason in an SQLSTATE, e.g. "TMO". */
 extern const char *infer_reason_code(InferReason reason);
 
 #endif

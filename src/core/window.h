@@ -1,10 +1,8 @@
 /*
  * core/window.h - how many rows a scan reads ahead of the one it must emit.
  *
- * A ramp: starts at min(hint, first batch), doubles each time the window was exhausted, up to the
- * maximum.  hint = rows the consumer asked for (LIMIT, FETCH), 0 = unknown/all.  When exact is set
- * (nothing between the scan and the LIMIT drops rows) the window never passes what is still wanted.
- * Pure; spec planner §4 "Window ramp".
+ * A ramp: starts at what the caller thinks is wanted and doubles each time so many rows are gone,
+ * up to the maximum.  Pure.
  */
 #ifndef INFER_CORE_WINDOW_H
 #define INFER_CORE_WINDOW_H

@@ -1,7 +1,7 @@
 /*
  * http/curl_easy.c - one transfer's handle: options, callbacks, the latch and the veto.
  *
- * The latch and the veto (spec: failures §9.0, E1 and E2).  curl calls on_prerequest() after the
+ * The latch and the veto.  curl calls on_prerequest() after the
  * connection stands and immediately before it sends a request, each time it does.  The first call
  * sets `left`: from there on the server may have seen something.  A second call means that curl is
  * about to send the request again, of its own accord: it does so, POST or not, when a connection

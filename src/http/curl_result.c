@@ -3,7 +3,7 @@
  *
  * The claims rest on our own latch, not on curl's codes and counters: a code does not tell whether
  * something left (a timeout can strike in any phase), and after a hidden second transmission the
- * counters start again.  Source: spec failures §9.0 to §9.2.
+ * counters start again.
  *
  * HTTP/2's "refused stream" proves that nothing ran, but curl answers it by sending again, which
  * the veto stops, and tells nobody why it wanted to; so refused_stream is never claimed here.

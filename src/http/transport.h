@@ -18,7 +18,7 @@
 typedef struct InferTransport InferTransport;
 typedef struct InferTransfer InferTransfer;
 
-/* Decides whether a resolved peer address may be connected to (design §6.10). Called from inside
+/* Decides whether a resolved peer address may be connected to. Called from inside
  * the library: must not raise, allocate or block. */
 typedef bool (*InferAddressCheck)(void *arg, const char *ip, int port);
 

@@ -1,5 +1,5 @@
 /*
- * pg/guc.h - the settings pg_inference.* (design §5), as C variables.
+ * pg/guc.h - the settings pg_inference.*, as C variables.
  *
  * Read-only outside guc.c.  A scan takes what it needs at its start.  Only the settings that do
  * something today exist; later issues add theirs.
@@ -41,7 +41,7 @@ extern bool infer_preloaded;
 extern void infer_guc_init(void); /* from _PG_init; settings sorted by name */
 
 /* Raises "pg_inference must be loaded with shared_preload_libraries" with the line to add, unless
- * preloaded (design §1.7). */
+ * preloaded. */
 extern void infer_require_preload(void);
 
 #endif

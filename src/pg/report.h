@@ -1,5 +1,5 @@
 /*
- * pg/report.h - from a failure to SQLSTATE, message, detail and hint (design §7).
+ * pg/report.h - from a failure to SQLSTATE, message, detail and hint.
  */
 #ifndef INFER_PG_REPORT_H
 #define INFER_PG_REPORT_H

@@ -109,10 +109,10 @@ read_error_object(InferJson *j, ErrorBody *error, int level)
 			InferSlice list;
 			InferJson inner;
 
-			ok = infer_json_value(j, &list);
+			if (!infer_json_value(j, &list))
+				return false;
 			inner = infer_json_start(list.data + 1, list.len - 1);
-			if (ok && infer_json_peek(&inner) == '{')
-				ok = read_error_object(&inner, error, 1);
+			ok = infer_json_peek(&inner) != '{' || read_error_object(&inner, error, 1);
 		}
 		else if (infer_json_key_is(&key, "message") || infer_json_key_is(&key, "msg") ||
 				 infer_json_key_is(&key, "error") || infer_json_key_is(&key, "detail"))

@@ -2,7 +2,7 @@
  * provider/provider.h - wire formats: inputs to request bytes, answer bytes to results.
  *
  * Pure: knows neither PostgreSQL nor curl.  No tree is ever built of an answer: it is walked once,
- * and floats are read from the bytes or decoded from base64 on the way (design §6.7).  All text is
+ * and floats are read from the bytes or decoded from base64 on the way.  All text is
  * UTF-8.  Nothing raises; failures come back in an InferFault.
  */
 #ifndef INFER_PROVIDER_PROVIDER_H
@@ -62,7 +62,7 @@ typedef struct InferItem
 	InferReason reason; /* NONE, or why this item has no result (MISSING_RESULT, MALFORMED_REPLY) */
 	const char *text;   /* completion text or JSON text: into the reply's memory; UTF-8 */
 	size_t text_len;
-	bool text_has_nul;   /* the text held U+0000 (fault F68): not representable, reason is set */
+	bool text_has_nul;   /* the text held U+0000: not representable, reason is set */
 	int dims;            /* embeddings: number of floats */
 	const float *floats; /* embeddings: in the reply's memory */
 	bool base64;         /* the server did send base64 */

@@ -2,7 +2,7 @@
  * registry/functions.h - which pg_proc entries are our remote calls.
  *
  * Identified by language C, library and symbol, never by name, so that renames, wrappers in other
- * schemas and shadowing change nothing (planner.md P26).  Cached per OID, with syscache
+ * schemas and shadowing change nothing.  Cached per OID, with syscache
  * invalidation.  Needs a transaction; raises only as the system cache does.
  */
 #ifndef INFER_REGISTRY_FUNCTIONS_H

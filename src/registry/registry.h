@@ -2,10 +2,9 @@
  * registry/registry.h - servers, models and secrets, by cached look-up.
  *
  * Servers are SQL/MED objects of the foreign data wrapper pg_inference, models are rows of
- * infer.model_catalog (and placements of infer.placement_catalog), read as the extension's owner
- * would, without search_path.  Look-ups need a transaction and raise configuration errors
- * (class RC) with a hint.  What they return is in the caller's current memory context and is a
- * snapshot; whoever keeps one compares infer_registry_generation() before reuse.
+ * infer.model_catalog, read as the extension's owner would, without search_path.  Look-ups need a
+ * transaction and raise configuration errors (class RC) with a hint.  What they return is in the
+ * caller's current memory context and is a snapshot; whoever keeps one goes on with what it had.
  */
 #ifndef INFER_REGISTRY_REGISTRY_H
 #define INFER_REGISTRY_REGISTRY_H
@@ -43,8 +42,6 @@ typedef struct InferTarget
  * the model's task fits, and USAGE of userid on the server, which raises 42501 and sends nothing.
  */
 extern InferTarget *infer_resolve(const char *model, InferTask task, Oid userid);
-/* Changes whenever a server, user mapping, model, placement or role may have changed. */
-extern uint64 infer_registry_generation(void);
 extern void infer_registry_init(void); /* from _PG_init */
 
 /*

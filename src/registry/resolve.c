@@ -14,6 +14,7 @@
 #include "registry/models.h"
 #include "registry/registry.h"
 #include "registry/servers.h"
+#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
@@ -58,12 +59,6 @@ infer_registry_init(void)
 	for (int i = 0; i < lengthof(caches); i++)
 		CacheRegisterSyscacheCallback(caches[i], infer_note_catalog_change, (Datum) 0);
 	CacheRegisterRelcacheCallback(infer_note_relation_change, (Datum) 0);
-}
-
-uint64
-infer_registry_generation(void)
-{
-	return generation;
 }
 
 static char *
@@ -163,13 +158,23 @@ infer_read_addressed_target(const char *model, InferTask task)
 {
 	const char *slash = strchr(model, '/');
 	InferTarget *target = palloc(sizeof(InferTarget));
+	char *server;
 
 	/* a raw body can name the model itself */
 	if (slash == model || (slash[1] == '\0' && task != INFER_TASK_CALL))
 		ereport(ERROR, (errcode(infer_errcode_config()), errmsg("\"%s\" names no model", model),
 						errhint("Write it as server/remote_model, or create a model with "
 								"infer.create_model().")));
-	target->server = infer_server_read(infer_server_find(pnstrdup(model, slash - model), NULL));
+	server = pnstrdup(model, slash - model);
+	if (GetForeignServerByName(server, true) == NULL)
+		ereport(
+			ERROR,
+			(errcode(infer_errcode_config()), errmsg("server \"%s\" does not exist", server),
+			 errdetail("In \"%s\", what stands before the first slash is the server.", model),
+			 errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER pg_inference OPTIONS "
+					 "(url '...'), or put the name of a server and a slash before the model.",
+					 quote_identifier(server))));
+	target->server = infer_server_read(infer_server_find(server, NULL));
 	target->model = pstrdup(model);
 	target->remote_model = pstrdup(slash + 1);
 	return target;

@@ -5,7 +5,7 @@
  * (OUTER_VAR); the program and the outputs are written over the scan tuple (INDEX_VAR: the child's
  * columns, then one per call or computed condition); what goes up to the parent is written over the
  * outputs (OUTER_VAR again).  infer_extract() takes the first step, infer_build_expose() the
- * second.  Nobody else translates, so that a number never means two things (planner.md P7).
+ * second.  Nobody else translates, so that a number never means two things (P7).
  *
  * A build that got no step ends as a plain Result, or as nothing when it would change nothing.
  */

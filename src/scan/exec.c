@@ -81,7 +81,7 @@ infer_scan_is(PlanState *state)
 
 /*
  * The scan slot and the projection are made already, from custom_scan_tlist and the targetlist;
- * both know nothing but scan tuple columns (planner.md P4).
+ * both know nothing but scan tuple columns.
  */
 static void
 begin_scan(CustomScanState *node, EState *estate, int eflags)

@@ -13,7 +13,7 @@
  *
  * A guard is evaluated in the program and again in the expression.  If that could give two answers
  * (a volatile function) or is dear (a sub-plan), its value becomes a computed column which both use
- * (planner.md P18).
+ * (P18).
  *
  * Where the executor may skip an operand by a rule not listed here (row comparison, subscripts of a
  * NULL array, SQL/JSON clauses, per-element coercion), calls stay where they are: their own body is

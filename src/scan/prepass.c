@@ -4,7 +4,7 @@
  * infer.embed(m, 'query') in "ORDER BY v <-> infer.embed(m, 'query')" has one value per execution.
  * Left as it is, the planner would call the model to estimate selectivities, also under plain
  * EXPLAIN.  Written as (SELECT infer.embed(m, 'query')) it is evaluated at most once, lazily, and
- * its value can be an index condition (planner.md §1.2).
+ * its value can be an index condition.
  *
  * Works on a copy: the plan cache keeps the original tree.
  */

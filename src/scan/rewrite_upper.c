@@ -25,6 +25,18 @@ renumber_columns(int ncols, AttrNumber *columns, InferProc *child)
 		columns[i] = castNode(Var, list_nth(child->vexprs, columns[i] - 1))->varattno;
 }
 
+/* Makes sort keys real, and applies what is pending, if one of them is virtual. */
+static InferProc *
+make_keys_real(InferRewrite *rw, InferProc *child, int ncols, const AttrNumber *columns)
+{
+	for (int i = 0; i < ncols; i++)
+	{
+		if (!infer_is_real(list_nth(child->vexprs, columns[i] - 1)))
+			return infer_mat_partial(rw, child, columns_to_set(ncols, columns));
+	}
+	return child;
+}
+
 /* A node that passes columns on: what its child has not done rises above it. */
 static InferProc *
 pass_on(Plan *plan, InferProc *child)
@@ -48,14 +60,8 @@ InferProc *
 infer_proc_sort(InferRewrite *rw, Sort *node)
 {
 	InferProc *child = infer_proc(rw, node->plan.lefttree);
-	Bitmapset *keys = columns_to_set(node->numCols, node->sortColIdx);
-	bool virtual_key = false;
-	int column = -1;
 
-	while ((column = bms_next_member(keys, column)) >= 0)
-		virtual_key = virtual_key || !infer_is_real(list_nth(child->vexprs, column - 1));
-	if (virtual_key)
-		child = infer_mat_partial(rw, child, keys);
+	child = make_keys_real(rw, child, node->numCols, node->sortColIdx);
 	renumber_columns(node->numCols, node->sortColIdx, child);
 	return pass_on(&node->plan, child);
 }
@@ -66,17 +72,8 @@ infer_proc_gather_merge(InferRewrite *rw, GatherMerge *node)
 {
 	Plan *plan = &node->plan;
 	InferProc *child = infer_proc(rw, plan->lefttree);
-	Bitmapset *keys = columns_to_set(node->numCols, node->sortColIdx);
-	int column = -1;
 
-	while ((column = bms_next_member(keys, column)) >= 0)
-	{
-		if (!infer_is_real(list_nth(child->vexprs, column - 1)))
-		{
-			child = infer_mat_partial(rw, child, keys);
-			break;
-		}
-	}
+	child = make_keys_real(rw, child, node->numCols, node->sortColIdx);
 	child = infer_settle(rw, child, plan->targetlist);
 	renumber_columns(node->numCols, node->sortColIdx, child);
 	plan->lefttree = child->plan;

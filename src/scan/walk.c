@@ -3,7 +3,7 @@
  *
  * Nothing here changes a node.  "Call" means a FuncExpr on one of our functions that may be taken
  * out of its expression: not SECURITY DEFINER and without SET clauses, for those need the function
- * manager's wrapper around each execution (planner.md P15).
+ * manager's wrapper around each execution (P15).
  */
 #include "postgres.h"
 
