@@ -199,7 +199,7 @@ GRANT SELECT ON TABLE infer.stat_admission TO pg_read_all_stats;
 CREATE FUNCTION infer.version()
 RETURNS text
 AS 'MODULE_PATHNAME', 'infer_version'
-LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 --
 -- Comments

@@ -88,6 +88,12 @@ SELECT lines('SELECT infer.complete(''infer_x/m'', x) FROM xt LIMIT 0', 'ANALYZE
 -- requests given up at a LIMIT have no latency
 SELECT (p ->> 'Latency Avg')::float8 BETWEEN (p ->> 'Latency Min')::float8 AND (p ->> 'Latency Max')::float8 AS average FROM (SELECT
   explained('SELECT id FROM xt WHERE infer.complete(''infer_x/m'', ''c'' || id) <> ''a'' LIMIT 1', 'ANALYZE, FORMAT JSON')::json #> '{0,Plan,Plans,0}') AS j(p);
+-- a call's cost is time on the network: it is no reason to compile expressions
+SET jit = on;
+SET jit_above_cost = 1000;
+SELECT explained('SELECT infer.complete(''infer_x/m'', ''d'' || id) FROM xt', 'ANALYZE, COSTS ON, FORMAT JSON')::jsonb -> 0 ? 'JIT' AS compiled;
+RESET jit;
+RESET jit_above_cost;
 -- figures are totals over all rescans
 SELECT lines('SELECT a, (SELECT string_agg(infer.complete(''infer_x/m'', a || x), '''') FROM xt WHERE id IN (1, 2, 10)) FROM generate_series(1, 2) AS a', 'ANALYZE, TIMING OFF');
 

@@ -329,6 +329,8 @@ handle_reply(InferBatch *batch, const InferHttpResult *result)
 	{
 		InferAnswer *answer = batch->answers[i];
 
+		if (answer->state == INFER_ANSWER_DONE)
+			continue; /* an error broke this off before */
 		take_item(answer, &reply.items[i]);
 		answer->usage = make_usage(&reply, batch->nanswers, infer_memo_context(answer->memo));
 		resolve(batch, answer, status, total_us);

@@ -45,8 +45,9 @@ typedef struct KeyDemand
 } KeyDemand;
 
 static InferTransport *transport;
-static KeyDemand *demands; /* by InferKey */
-static int total_ready;    /* batches that want a permit, of all keys */
+static InferTransfer *in_hand; /* finished, and its batch is being told */
+static KeyDemand *demands;     /* by InferKey */
+static int total_ready;        /* batches that want a permit, of all keys */
 static dlist_head clients = DLIST_STATIC_INIT(clients);
 
 int64
@@ -119,6 +120,8 @@ release_transfer(InferBatch *batch)
 {
 	if (batch->transfer == NULL)
 		return;
+	if (in_hand == batch->transfer)
+		in_hand = NULL;
 	infer_transfer_release(transport, batch->transfer);
 	batch->transfer = NULL;
 	batch->client->nrunning--;
@@ -485,24 +488,26 @@ infer_pump_send(InferClient *client)
 		infer_transport_step(transport);
 }
 
-/* Takes all finished transfers, whoever asked. */
+/*
+ * Takes all finished transfers, whoever asked.  Telling a batch may raise (reading the key may wait
+ * for a lock, memory may end), and the batch may be another client's, which survives our error:
+ * then its transfer stays in hand, and is the first one the next time.
+ */
 void
 infer_pump_collect(void)
 {
-	InferTransfer *transfer;
-
 	if (transport == NULL)
 		return;
 	if (infer_transport_running(transport) > 0)
 		infer_transport_step(transport);
 	for (;;)
 	{
-		/* before one is taken: it may be another client's, which survives our error */
 		CHECK_FOR_INTERRUPTS();
-		transfer = infer_transport_next_done(transport);
-		if (transfer == NULL)
+		if (in_hand == NULL)
+			in_hand = infer_transport_next_done(transport);
+		if (in_hand == NULL)
 			break;
-		infer_finish_transfer(infer_transfer_user(transfer), infer_transfer_result(transfer));
+		infer_finish_transfer(infer_transfer_user(in_hand), infer_transfer_result(in_hand));
 	}
 }
 

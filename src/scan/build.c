@@ -272,8 +272,12 @@ add_step_costs(InferBuild *build, Plan *plan)
 
 	foreach (lc, build->exprs)
 	{
+		Cost step;
+
 		cost_qual_eval_node(&cost, linitial(lfirst(lc)), NULL);
-		plan->total_cost += cost.startup + cost.per_tuple * plan->plan_rows;
+		step = cost.startup + cost.per_tuple * plan->plan_rows;
+		plan->total_cost += step;
+		build->rw->call_cost += step;
 	}
 }
 

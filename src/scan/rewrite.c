@@ -42,6 +42,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "jit/jit.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "scan/rewrite.h"
@@ -175,10 +176,22 @@ statement_has_call(PlannedStmt *stmt)
 	return infer_plan_has_call(stmt->planTree);
 }
 
+/*
+ * The cost of a call is time on the network.  Compiling expressions makes none of it shorter, but
+ * takes tens of milliseconds and megabytes: the decision is made again without that cost.
+ */
+static void
+reconsider_jit(InferRewrite *rw, Cost planned_cost)
+{
+	if (planned_cost - rw->call_cost < jit_above_cost)
+		rw->stmt->jitFlags = PGJIT_NONE;
+}
+
 void
 infer_rewrite(PlannedStmt *stmt, int cursor_options)
 {
 	InferRewrite rw = {.stmt = stmt};
+	Cost planned_cost = stmt->planTree ? stmt->planTree->total_cost : 0;
 	int max_id;
 	ListCell *lc;
 
@@ -203,4 +216,5 @@ infer_rewrite(PlannedStmt *stmt, int cursor_options)
 	/* The planner looked at this before the tree had nodes that cannot go back (P11). */
 	if ((cursor_options & CURSOR_OPT_SCROLL) && !ExecSupportsBackwardScan(stmt->planTree))
 		stmt->planTree = infer_make_material(&rw, stmt->planTree);
+	reconsider_jit(&rw, planned_cost);
 }

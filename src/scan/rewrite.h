@@ -17,6 +17,7 @@ typedef struct InferRewrite
 	PlannedStmt *stmt;
 	int next_id;    /* next free plan_node_id */
 	bool has_locks; /* FOR UPDATE/SHARE somewhere: nothing of ours above LockRows */
+	Cost call_cost; /* of all steps that InferScans have taken */
 	bool one_row;   /* the node in hand feeds something that stops at the first row */
 } InferRewrite;
 
