@@ -196,6 +196,18 @@ test_raw_calls(void)
 		{"", NULL, false, false},
 		{"oops", NULL, false, false},
 	};
+	const struct
+	{
+		const char *body;
+		const char *usage;
+	} usages[] = {
+		{"{\"a\": {\"usage\": {}}, \"usage\": {\"prompt_tokens\": 7}, \"b\": 1}",
+		 "{\"prompt_tokens\": 7}"},
+		{"{\"usage\": 3}", NULL},
+		{"{\"choices\": []}", NULL},
+		{"[{\"usage\": {\"prompt_tokens\": 7}}]", NULL},
+		{"\"usage\"", NULL},
+	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 	{
@@ -215,6 +227,19 @@ test_raw_calls(void)
 		}
 		else
 			CHECK_ROW(p.fault.reason == INFER_REASON_MALFORMED_REPLY, rows[i].body);
+		done(&p);
+	}
+	for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); i++)
+	{
+		Parsed p = parse(INFER_TASK_CALL, usages[i].body, strlen(usages[i].body), 1);
+		const char *usage = usages[i].usage;
+
+		CHECK_ROW(p.ok && (p.reply.usage_json != NULL) == (usage != NULL), usages[i].body);
+		CHECK_ROW(p.reply.prompt_tokens == (usage != NULL ? 7 : -1), usages[i].body);
+		if (usage != NULL)
+			CHECK_ROW(p.reply.usage_len == strlen(usage) &&
+						  memcmp(p.reply.usage_json, usage, strlen(usage)) == 0,
+					  usages[i].body);
 		done(&p);
 	}
 }

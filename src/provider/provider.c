@@ -105,6 +105,24 @@ infer_provider_build(const InferProvider *provider, const InferRequestShape *sha
 	return true;
 }
 
+/* What an object says under "usage", as most servers write it. */
+static void
+find_usage(const InferSlice *object, InferReply *reply)
+{
+	InferJson j = infer_json_start(object->data, object->len);
+	InferSlice key;
+	bool first = true;
+
+	if (!infer_json_open(&j, '{'))
+		return;
+	while (infer_json_next_member(&j, &first, &key) == INFER_JSON_ITEM)
+	{
+		if (infer_json_key_is(&key, "usage") ? !infer_reply_read_usage(reply, &j)
+											 : !infer_json_value(&j, NULL))
+			return;
+	}
+}
+
 /* The answer to a raw call: any JSON value that jsonb can hold. */
 static bool
 parse_raw(InferJson *body, InferReply *reply, InferFault *fault)
@@ -123,6 +141,7 @@ parse_raw(InferJson *body, InferReply *reply, InferFault *fault)
 	{
 		item->text = value.data;
 		item->text_len = value.len;
+		find_usage(&value, reply);
 	}
 	return true;
 }

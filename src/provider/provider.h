@@ -85,7 +85,8 @@ typedef struct InferReply
  * count, a duplicate or an out-of-range index is INFER_REASON_MISALIGNED in fault (false is
  * returned).  Bodies that cannot be read: MALFORMED_REPLY in fault.  A list of floats is checked
  * in full here (strict JSON numbers, finite as float4), so infer_reply_floats() cannot fail.
- * INFER_TASK_CALL: one item, text = the body, checked to be UTF-8 and one JSON value.
+ * INFER_TASK_CALL: one item, text = the body, checked to be UTF-8 and one JSON value; a "usage"
+ * object in it is taken for one.
  */
 extern bool infer_provider_parse(const InferProvider *provider, InferTask task, const char *body,
 								 size_t len, int ninputs, InferReply *reply, InferFault *fault);
