@@ -4,10 +4,16 @@
  * FROM t, LATERAL f(t.x) and LATERAL (SELECT f(t.x)) become a nested loop whose inner side is a
  * function scan, or a Result without a child: one row for each outer row, one call each.
  * Such a join is the same as computing the inner columns over the outer side, which is what we turn
- * it into: parameters become the columns they carry, conditions become pending.
+ * it into: parameters become the columns they carry, conditions become pending.  In a left join a
+ * row that fails its conditions stays, with NULL for the inner columns, so that there each column
+ * is a CASE over the conditions.
+ *
+ * A function scan turns a NULL of a composite type into a row of NULLs.  So do we: the columns are
+ * the fields, and its whole row is made of them.
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -19,13 +25,21 @@ typedef struct InnerRow
 {
 	List *columns;
 	List *quals;
+	Oid rowtype; /* composite type whose fields the columns are, or InvalidOid */
 } InnerRow;
 
 typedef struct ScanContext
 {
 	int scanrelid;
-	int ncolumns;
+	InnerRow *row;
 } ScanContext;
+
+static bool
+is_whole_row(Var *var, ScanContext *scan)
+{
+	return var->varno == scan->scanrelid && var->varattno == 0 && OidIsValid(var->vartype) &&
+		   var->vartype == scan->row->rowtype;
+}
 
 static bool
 odd_column_walker(Node *node, void *context)
@@ -38,31 +52,58 @@ odd_column_walker(Node *node, void *context)
 	{
 		Var *var = (Var *) node;
 
-		return var->varno != scan->scanrelid || var->varattno < 1 || var->varattno > scan->ncolumns;
+		return !is_whole_row(var, scan) && (var->varno != scan->scanrelid || var->varattno < 1 ||
+											var->varattno > list_length(scan->row->columns));
 	}
 	return expression_tree_walker(node, odd_column_walker, context);
 }
 
-/* Expressions of a scan node over what it scans; false for whole rows and system columns. */
+static Node *
+whole_row_mutator(Node *node, void *context)
+{
+	ScanContext *scan = context;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Var) && is_whole_row((Var *) node, scan))
+	{
+		RowExpr *expr = makeNode(RowExpr);
+
+		expr->args = copyObject(scan->row->columns);
+		expr->row_typeid = scan->row->rowtype;
+		expr->row_format = COERCE_EXPLICIT_CALL;
+		expr->location = -1;
+		return (Node *) expr;
+	}
+	return expression_tree_mutator(node, whole_row_mutator, context);
+}
+
+/* An expression of a scan node over what it scans. */
+static Node *
+apply_columns(Node *expr, ScanContext *context)
+{
+	return infer_substitute(whole_row_mutator(expr, context), context->scanrelid,
+							context->row->columns);
+}
+
+/* A scan node's columns and conditions; false for system columns and rows of unnamed types. */
 static bool
 apply_scan(Scan *scan, InnerRow *row)
 {
-	ScanContext context = {scan->scanrelid, list_length(row->columns)};
+	ScanContext context = {scan->scanrelid, row};
 	List *columns = NIL;
 	ListCell *lc;
 
 	if (odd_column_walker((Node *) scan->plan.targetlist, &context) ||
 		odd_column_walker((Node *) scan->plan.qual, &context))
 		return false;
-	row->quals = list_concat(row->quals, (List *) infer_substitute((Node *) scan->plan.qual,
-																   scan->scanrelid, row->columns));
+	row->quals =
+		list_concat(row->quals, (List *) apply_columns((Node *) scan->plan.qual, &context));
 	foreach (lc, scan->plan.targetlist)
-	{
-		Node *expr = (Node *) ((TargetEntry *) lfirst(lc))->expr;
-
-		columns = lappend(columns, infer_substitute(expr, scan->scanrelid, row->columns));
-	}
+		columns =
+			lappend(columns, apply_columns((Node *) ((TargetEntry *) lfirst(lc))->expr, &context));
 	row->columns = columns;
+	row->rowtype = InvalidOid;
 	return true;
 }
 
@@ -89,28 +130,47 @@ select_fields(Expr *call, TupleDesc desc)
 	return fields;
 }
 
+/* The columns of one function of a function scan; NIL if it is none to be made a projection. */
+static List *
+function_columns(Node *call, Oid *type)
+{
+	TupleDesc desc;
+
+	if (expression_returns_set(call))
+		return NIL;
+	switch (get_expr_result_type(call, type, &desc))
+	{
+		case TYPEFUNC_SCALAR:
+			return list_make1(call);
+		case TYPEFUNC_COMPOSITE:
+			/* any other function would be executed once a field */
+			return infer_is_call(call) ? select_fields((Expr *) call, desc) : NIL;
+		default:
+			return NIL;
+	}
+}
+
+/* ROWS FROM lists functions, of which none returns a set: one row, the first. */
 static bool
 read_function(FunctionScan *scan, InnerRow *row)
 {
-	RangeTblFunction *function = linitial(scan->functions);
-	Oid type;
-	TupleDesc desc;
+	Oid type = InvalidOid;
+	ListCell *lc;
 
-	if (list_length(scan->functions) != 1 || scan->funcordinality ||
-		!infer_is_call(function->funcexpr))
-		return false;
-	switch (get_expr_result_type(function->funcexpr, &type, &desc))
+	foreach (lc, scan->functions)
 	{
-		case TYPEFUNC_SCALAR:
-			row->columns = list_make1(function->funcexpr);
-			break;
-		case TYPEFUNC_COMPOSITE:
-			row->columns = select_fields((Expr *) function->funcexpr, desc);
-			break;
-		default:
-			break;
+		List *columns = function_columns(((RangeTblFunction *) lfirst(lc))->funcexpr, &type);
+
+		if (columns == NIL)
+			return false;
+		row->columns = list_concat(row->columns, columns);
 	}
-	return row->columns != NIL && apply_scan(&scan->scan, row);
+	if (scan->funcordinality)
+		row->columns = lappend(row->columns, makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
+													   Int64GetDatum(1), false, FLOAT8PASSBYVAL));
+	else if (list_length(scan->functions) == 1)
+		row->rowtype = type;
+	return apply_scan(&scan->scan, row);
 }
 
 /* Is it a plan that gives at most one row, of expressions? */
@@ -147,19 +207,48 @@ read_inner(Plan *plan, InnerRow *row)
 static bool
 is_foldable(NestLoop *node, InnerRow *row)
 {
-	Join *join = &node->join;
 	List *all = list_concat_copy(row->columns, row->quals);
 
-	if (join->jointype == JOIN_LEFT)
-	{
-		/* a condition would have to give a row of NULLs */
-		if (row->quals != NIL || join->joinqual != NIL)
-			return false;
-	}
-	else if (join->jointype != JOIN_INNER)
+	if (node->join.jointype == JOIN_LEFT)
+		all = list_concat(all, node->join.joinqual);
+	else if (node->join.jointype != JOIN_INNER)
 		return false;
 	return infer_contains_call((Node *) all) && !contain_volatile_functions((Node *) all) &&
 		   !infer_contains_subplan((Node *) all) && !expression_returns_set((Node *) all);
+}
+
+/* A column of a left join's inner side: NULL where the conditions are not met. */
+static Node *
+make_nullable(Node *column, List *quals)
+{
+	CaseExpr *result = makeNode(CaseExpr);
+	CaseWhen *when = makeNode(CaseWhen);
+
+	when->expr = (Expr *) copyObject(make_ands_explicit(quals));
+	when->result = (Expr *) column;
+	when->location = -1;
+	result->casetype = exprType(column);
+	result->casecollid = exprCollation(column);
+	result->args = list_make1(when);
+	result->defresult =
+		(Expr *) makeNullConst(exprType(column), exprTypmod(column), exprCollation(column));
+	result->location = -1;
+	return (Node *) result;
+}
+
+/* Makes the conditions of a left join part of the inner columns. */
+static void
+take_join_conditions(Join *join, InnerRow *row)
+{
+	List *joinqual = (List *) infer_substitute((Node *) join->joinqual, INNER_VAR, row->columns);
+	List *quals = list_concat(row->quals, joinqual);
+	ListCell *lc;
+
+	row->quals = NIL;
+	if (quals == NIL)
+		return;
+	foreach (lc, row->columns)
+		lfirst(lc) = make_nullable(lfirst(lc), quals);
 }
 
 /* The projection that the join amounts to, or NULL. */
@@ -167,14 +256,18 @@ InferProc *
 infer_fold_lateral(InferRewrite *rw, NestLoop *node)
 {
 	Plan *join = &node->join.plan;
-	InnerRow row = {NIL, NIL};
+	InnerRow row = {NIL, NIL, InvalidOid};
 	Result *result;
-	List *quals;
+	List *quals = NIL;
 
 	if (!read_inner(join->righttree, &row) || !is_foldable(node, &row))
 		return NULL;
 	row.columns = infer_unparametrize(row.columns, node->nestParams);
 	row.quals = infer_unparametrize(row.quals, node->nestParams);
+	if (node->join.jointype == JOIN_LEFT)
+		take_join_conditions(&node->join, &row);
+	else
+		quals = list_copy(node->join.joinqual);
 
 	result = makeNode(Result);
 	infer_copy_plan_info(&result->plan, join);
@@ -182,7 +275,7 @@ infer_fold_lateral(InferRewrite *rw, NestLoop *node)
 	result->plan.plan_node_id = join->plan_node_id;
 	result->plan.targetlist =
 		(List *) infer_substitute((Node *) join->targetlist, INNER_VAR, row.columns);
-	quals = list_concat_copy(node->join.joinqual, join->qual);
+	quals = list_concat(quals, join->qual);
 	quals = (List *) infer_substitute((Node *) quals, INNER_VAR, row.columns);
 	quals = list_concat(row.quals, quals);
 	return infer_project(rw, &result->plan, infer_proc(rw, join->lefttree), quals);
