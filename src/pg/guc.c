@@ -15,6 +15,7 @@
 #include "pg/guc.h"
 
 bool infer_guc_enable = true;
+int infer_guc_hoist_calls = INFER_HOIST_EXACT;
 int infer_guc_streaming_mode = INFER_MODE_AUTOMATIC;
 int infer_guc_dispatch_batch_size = -1;
 int infer_guc_request_timeout = 60000;
@@ -43,6 +44,14 @@ static const struct config_enum_entry streaming_modes[] = {
 	{"per_row", INFER_MODE_PER_ROW, false},
 	{"batch", INFER_MODE_BATCH, false},
 	{NULL, 0, false},
+};
+
+static const struct config_enum_entry hoist_choices[] = {
+	{"off", INFER_HOIST_OFF, false}, {"exact", INFER_HOIST_EXACT, false},
+	{"on", INFER_HOIST_ON, false},   {"false", INFER_HOIST_OFF, true},
+	{"no", INFER_HOIST_OFF, true},   {"0", INFER_HOIST_OFF, true},
+	{"true", INFER_HOIST_ON, true},  {"yes", INFER_HOIST_ON, true},
+	{"1", INFER_HOIST_ON, true},     {NULL, 0, false},
 };
 
 static const struct config_enum_entry retry_policies[] = {
@@ -119,6 +128,12 @@ define_settings_a_to_m(void)
 							 "Plans InferScan nodes, which batch and overlap calls.",
 							 "Off evaluates calls one after the other, with the same results.",
 							 &infer_guc_enable, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_inference.hoist_calls",
+							 "Moves calls out of inner sides of joins and out of sub-queries.",
+							 "exact moves those that are made for each outer row anyway, on also "
+							 "asks ahead for those that are made only if the inner side has a row.",
+							 &infer_guc_hoist_calls, INFER_HOIST_EXACT, hoist_choices, PGC_USERSET,
+							 GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.limiter_max_limit",
 							"Most requests in flight per admission key, over all sessions.",
 							"For servers without max_concurrency; 0 means 64.",

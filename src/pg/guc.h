@@ -15,7 +15,15 @@ typedef enum InferOnError
 	INFER_ON_ERROR_NULL
 } InferOnError;
 
+typedef enum InferHoistCalls
+{
+	INFER_HOIST_OFF,
+	INFER_HOIST_EXACT,
+	INFER_HOIST_ON
+} InferHoistCalls;
+
 extern bool infer_guc_enable;                /* user, on */
+extern int infer_guc_hoist_calls;            /* user, InferHoistCalls, exact */
 extern int infer_guc_streaming_mode;         /* user, InferStreamingMode */
 extern int infer_guc_dispatch_batch_size;    /* user, -1 */
 extern int infer_guc_request_timeout;        /* user, ms, 60 s */

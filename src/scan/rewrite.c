@@ -206,6 +206,7 @@ infer_rewrite(PlannedStmt *stmt, int cursor_options)
 	rw.next_id = max_id + 1;
 	rw.has_locks = locks_rows(stmt);
 
+	infer_hoist_subplans(&rw);
 	foreach (lc, stmt->subplans)
 	{
 		if (lfirst(lc) != NULL)

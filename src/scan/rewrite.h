@@ -49,6 +49,13 @@ typedef struct InferBuild
 	List *targetlist; /* outputs, in INDEX_VAR terms */
 } InferBuild;
 
+/* A call that was taken out of a plan, and the parameter that stands for it there. */
+typedef struct InferHoisted
+{
+	Param *param;
+	Node *call;
+} InferHoisted;
+
 /* --- walk.c: questions about expressions and plans --- */
 extern bool infer_is_call(const Node *node);
 /* Like infer_contains_call, but does not look into aggregates and window functions. */
@@ -67,6 +74,15 @@ extern List *infer_plan_children(Plan *plan);
 extern bool infer_plan_has_call(Plan *plan);
 extern bool infer_plan_has_lock(Plan *plan);
 extern int infer_plan_max_id(Plan *plan, int seen);
+
+/* --- fields.c: a node's expressions --- */
+typedef Node *(*InferMapExpr)(Node *expr, void *context);
+extern bool infer_map_exprs(const PlannedStmt *stmt, Plan *plan, InferMapExpr map, void *context);
+extern PartitionPruneInfo *infer_prune_info(const PlannedStmt *stmt, const Plan *plan);
+
+/* --- hoist.c: parameter-only calls --- */
+extern List *infer_hoist_join(InferRewrite *rw, NestLoop *node);
+extern void infer_hoist_subplans(InferRewrite *rw);
 
 /* --- rewrite.c: the driver --- */
 extern InferProc *infer_proc(InferRewrite *rw, Plan *plan);

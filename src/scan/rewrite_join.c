@@ -41,8 +41,9 @@ typedef struct JoinContext
 {
 	JoinSide outer;
 	JoinSide inner;
-	bool cross; /* no condition but calls over one side each: they are not moved */
-	bool dry;   /* only find out which side is wanted */
+	List *hoisted; /* of InferHoisted: calls of the inner side that the outer side makes */
+	bool cross;    /* no condition but calls over one side each: they are not moved */
+	bool dry;      /* only find out which side is wanted */
 } JoinContext;
 
 static void
@@ -259,6 +260,7 @@ find_wanted(JoinContext *join, Join *node)
 		join->dry = false;
 		join->cross = join->cross && (join->outer.wanted || join->inner.wanted);
 	}
+	join->outer.wanted |= join->hoisted != NIL;
 	/* a parameterised inner side would compute them anew for every outer row */
 	if (IsA(node, NestLoop) && ((NestLoop *) node)->nestParams != NIL)
 		join->inner.wanted = false;
@@ -445,6 +447,17 @@ map_hash_keys(JoinContext *join, HashJoin *node)
 	hash->hashkeys = keys;
 }
 
+/* Hands one more expression over the outer side's layout down to the inner side. */
+static NestLoopParam *
+make_nest_param(JoinContext *join, InferHoisted *hoisted)
+{
+	NestLoopParam *param = makeNode(NestLoopParam);
+
+	param->paramno = hoisted->param->paramid;
+	param->paramval = castNode(Var, side_expr(&join->outer, hoisted->call));
+	return param;
+}
+
 static void
 map_nest_params(JoinContext *join, NestLoop *node)
 {
@@ -458,6 +471,8 @@ map_nest_params(JoinContext *join, NestLoop *node)
 		param->paramval = castNode(Var, side_expr(&join->outer, (Node *) param->paramval));
 		params = lappend(params, param);
 	}
+	foreach (lc, join->hoisted)
+		params = lappend(params, make_nest_param(join, lfirst(lc)));
 	node->nestParams = params;
 }
 
@@ -536,8 +551,12 @@ infer_proc_join(InferRewrite *rw, Join *node)
 	List *pending;
 	List *moved;
 
-	if (IsA(node, NestLoop) && (folded = infer_fold_lateral(rw, (NestLoop *) node)) != NULL)
-		return folded;
+	if (IsA(node, NestLoop))
+	{
+		if ((folded = infer_fold_lateral(rw, (NestLoop *) node)) != NULL)
+			return folded;
+		join.hoisted = infer_hoist_join(rw, (NestLoop *) node);
+	}
 	open_side(rw, &join.outer, plan->lefttree, OUTER_VAR, rw->one_row);
 	open_side(rw, &join.inner, plan->righttree, INNER_VAR,
 			  IsA(node, NestLoop) && (stops_early || rw->one_row));

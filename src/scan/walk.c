@@ -325,6 +325,17 @@ plan_exprs_have_call(Plan *plan)
 				   infer_contains_call((Node *) ((HashJoin *) plan)->hashclauses);
 		case T_FunctionScan:
 			return infer_contains_call((Node *) ((FunctionScan *) plan)->functions);
+		/* calls that may be hoisted */
+		case T_IndexScan:
+			return infer_contains_call((Node *) ((IndexScan *) plan)->indexqual) ||
+				   infer_contains_call((Node *) ((IndexScan *) plan)->indexorderby);
+		case T_IndexOnlyScan:
+			return infer_contains_call((Node *) ((IndexOnlyScan *) plan)->indexqual) ||
+				   infer_contains_call((Node *) ((IndexOnlyScan *) plan)->indexorderby);
+		case T_BitmapIndexScan:
+			return infer_contains_call((Node *) ((BitmapIndexScan *) plan)->indexqual);
+		case T_Memoize:
+			return infer_contains_call((Node *) ((Memoize *) plan)->param_exprs);
 		case T_ModifyTable:
 			return infer_contains_call((Node *) ((ModifyTable *) plan)->returningLists);
 		default:
