@@ -258,7 +258,10 @@ extract_case(ExtractContext *context, CaseExpr *expr)
 	return (Node *) result;
 }
 
-/* Arguments and test belong to our row; the test also reads what the sub-plan returned. */
+/*
+ * Arguments and test belong to our row; the test also reads what the sub-plan returned.  Arguments
+ * that are made ahead have become steps now.
+ */
 static Node *
 extract_subplan(ExtractContext *context, SubPlan *expr)
 {
@@ -267,6 +270,7 @@ extract_subplan(ExtractContext *context, SubPlan *expr)
 	ListCell *lc;
 
 	result->args = (List *) extract_mutator((Node *) expr->args, context);
+	infer_drop_ahead(context->build->rw, result);
 	inner.local_params = bms_copy(context->local_params);
 	foreach (lc, expr->paramIds)
 		inner.local_params = bms_add_member(inner.local_params, lfirst_int(lc));

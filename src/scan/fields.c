@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "nodes/extensible.h"
 #include "nodes/plannodes.h"
 #include "scan/rewrite.h"
 
@@ -194,6 +195,12 @@ infer_map_exprs(const PlannedStmt *stmt, Plan *plan, InferMapExpr map, void *con
 		case T_Limit:
 			MAP(((Limit *) plan)->limitOffset);
 			MAP(((Limit *) plan)->limitCount);
+			break;
+		case T_CustomScan:
+			if (((CustomScan *) plan)->methods != &infer_scan_methods)
+				return false;
+			MAP(((CustomScan *) plan)->custom_exprs);
+			MAP(((CustomScan *) plan)->custom_scan_tlist);
 			break;
 		default:
 			return false;

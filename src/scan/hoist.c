@@ -44,338 +44,30 @@
 #include "pg/guc.h"
 #include "scan/rewrite.h"
 
-typedef struct HoistContext
+typedef struct ReplaceContext
 {
 	InferRewrite *rw;
-	Bitmapset *own;     /* parameters that are set for each execution */
-	Bitmapset *outside; /* parameters that can be read where those are set */
-	List *calls;        /* found so far, each once */
-	List *hoisted;      /* of InferHoisted, one per call, while they are replaced */
-	Bitmapset *used;    /* parameters put in place, in the node in hand */
-} HoistContext;
-
-static void collect_certain(HoistContext *context, Plan *plan, bool complete);
-
-static bool
-exec_params_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-	{
-		Bitmapset **ids = context;
-
-		*ids = bms_add_member(*ids, ((Param *) node)->paramid);
-	}
-	return expression_tree_walker(node, exec_params_walker, context);
-}
-
-static Bitmapset *
-exec_params(Node *node)
-{
-	Bitmapset *ids = NULL;
-
-	exec_params_walker(node, &ids);
-	return ids;
-}
-
-/* What belongs to the row, or the group, that is being evaluated. */
-static bool
-row_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	switch (nodeTag(node))
-	{
-		case T_Var:
-		case T_Aggref:
-		case T_WindowFunc:
-		case T_GroupingFunc:
-		case T_SubPlan:
-		case T_AlternativeSubPlan:
-		case T_CurrentOfExpr:
-			return true;
-		default:
-			return expression_tree_walker(node, row_walker, context);
-	}
-}
-
-/* Is it a call over our parameters and others that are known outside, and nothing else? */
-static bool
-is_hoistable(HoistContext *context, Node *node)
-{
-	Bitmapset *ids;
-
-	if (!infer_is_call(node) || row_walker(node, NULL) || infer_contains_case_test(node) ||
-		expression_returns_set(node) || contain_volatile_functions(node))
-		return false;
-	ids = exec_params(node);
-	return bms_overlap(ids, context->own) &&
-		   bms_is_subset(ids, bms_union(context->own, context->outside));
-}
-
-/* Adds the calls of an expression that are made whenever it is evaluated. */
-static bool
-collect_walker(Node *node, void *context)
-{
-	HoistContext *hoist = context;
-
-	if (node == NULL)
-		return false;
-	if (is_hoistable(hoist, node))
-	{
-		hoist->calls = list_append_unique(hoist->calls, node);
-		return false;
-	}
-	switch (nodeTag(node))
-	{
-		case T_BoolExpr:
-			return collect_walker(linitial(((BoolExpr *) node)->args), context);
-		case T_CoalesceExpr:
-			return collect_walker(linitial(((CoalesceExpr *) node)->args), context);
-		case T_SubPlan:
-			return collect_walker((Node *) ((SubPlan *) node)->args, context);
-		case T_List:
-		case T_TargetEntry:
-		case T_RangeTblFunction:
-		case T_FuncExpr:
-		case T_NamedArgExpr:
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-		case T_ScalarArrayOpExpr:
-		case T_FieldSelect:
-		case T_RelabelType:
-		case T_CoerceViaIO:
-		case T_CollateExpr:
-		case T_ArrayExpr:
-		case T_RowExpr:
-		case T_MinMaxExpr:
-		case T_NullTest:
-		case T_BooleanTest:
-			/* evaluates all its operands */
-			return expression_tree_walker(node, collect_walker, context);
-		default:
-			return false;
-	}
-}
-
-static void
-collect_expr(HoistContext *context, void *expr)
-{
-	collect_walker((Node *) expr, context);
-}
-
-/* Conditions that must all be true: those behind the first may not be looked at. */
-static void
-collect_first(HoistContext *context, List *quals)
-{
-	if (quals != NIL)
-		collect_expr(context, linitial(quals));
-}
-
-/* All keys are evaluated when a scan begins; those of row comparisons one by one, as keys. */
-static void
-collect_keys(HoistContext *context, List *clauses, bool arrays)
-{
-	ListCell *lc;
-
-	foreach (lc, clauses)
-	{
-		if (IsA(lfirst(lc), OpExpr) || (arrays && IsA(lfirst(lc), ScalarArrayOpExpr)))
-			collect_expr(context, lfirst(lc));
-		else if (IsA(lfirst(lc), RowCompareExpr))
-			collect_expr(context, ((RowCompareExpr *) lfirst(lc))->rargs);
-	}
-}
-
-/*
- * A Memoize looks its keys up each time; what is below is scanned only for new ones.  With keys
- * that are compared bit by bit, a key that was seen means that the call was made.
- */
-static void
-collect_memoize(HoistContext *context, Memoize *node)
-{
-	collect_expr(context, node->param_exprs);
-	if (node->binary_mode)
-		collect_certain(context, node->plan.lefttree, false);
-}
-
-static void
-collect_children(HoistContext *context, List *children, bool all)
-{
-	ListCell *lc;
-
-	foreach (lc, children)
-	{
-		collect_certain(context, lfirst(lc), all);
-		if (!all)
-			break;
-	}
-}
-
-/* With pruning at run time it is certain only that a partition is looked for. */
-static void
-collect_append(HoistContext *context, Plan *plan, List *children, bool all)
-{
-	PartitionPruneInfo *info = infer_prune_info(context->rw->stmt, plan);
-	PartitionedRelPruneInfo *root;
-
-	if (info == NULL)
-	{
-		collect_children(context, children, all);
-		return;
-	}
-	root = linitial_node(PartitionedRelPruneInfo, linitial(info->prune_infos));
-	if (root->exec_pruning_steps != NIL &&
-		IsA(linitial(root->exec_pruning_steps), PartitionPruneStepOp))
-		collect_first(context,
-					  ((PartitionPruneStepOp *) linitial(root->exec_pruning_steps))->exprs);
-}
-
-static void
-collect_limit(HoistContext *context, Limit *node)
-{
-	Node *count = node->limitCount;
-
-	collect_expr(context, node->limitOffset);
-	collect_expr(context, count);
-	if (count == NULL || (IsA(count, Const) && (((Const *) count)->constisnull ||
-												DatumGetInt64(((Const *) count)->constvalue) > 0)))
-		collect_certain(context, node->plan.lefttree, false);
-}
-
-static void
-collect_result(HoistContext *context, Result *node, bool complete)
-{
-	if (node->resconstantqual != NULL)
-		collect_first(context, (List *) node->resconstantqual);
-	else if (node->plan.lefttree != NULL)
-		collect_certain(context, node->plan.lefttree, complete);
-	else
-		collect_expr(context, node->plan.targetlist);
-}
-
-/* Without GROUP BY there is a row, whatever comes in. */
-static void
-collect_agg(HoistContext *context, Agg *node, bool complete)
-{
-	bool plain = node->aggstrategy == AGG_PLAIN && node->groupingSets == NIL;
-
-	complete = complete || node->aggstrategy == AGG_PLAIN || node->aggstrategy == AGG_HASHED;
-	collect_certain(context, node->plan.lefttree, complete);
-	if (plain && node->plan.qual == NIL)
-		collect_expr(context, node->plan.targetlist);
-}
-
-/*
- * Collects calls that are made whenever this plan is asked for its first row, or, if complete, for
- * all its rows.
- */
-static void
-collect_certain(HoistContext *context, Plan *plan, bool complete)
-{
-	switch (nodeTag(plan))
-	{
-		case T_IndexScan:
-			collect_keys(context, ((IndexScan *) plan)->indexqual, true);
-			collect_expr(context, ((IndexScan *) plan)->indexorderby);
-			break;
-		case T_IndexOnlyScan:
-			collect_keys(context, ((IndexOnlyScan *) plan)->indexqual, true);
-			collect_expr(context, ((IndexOnlyScan *) plan)->indexorderby);
-			break;
-		case T_BitmapIndexScan:
-			collect_keys(context, ((BitmapIndexScan *) plan)->indexqual, false);
-			break;
-		case T_BitmapAnd:
-			collect_certain(context, linitial(((BitmapAnd *) plan)->bitmapplans), true);
-			break;
-		case T_BitmapOr:
-			collect_children(context, ((BitmapOr *) plan)->bitmapplans, true);
-			break;
-		case T_FunctionScan:
-			collect_expr(context, ((FunctionScan *) plan)->functions);
-			break;
-		case T_SubqueryScan:
-			collect_certain(context, ((SubqueryScan *) plan)->subplan, complete);
-			break;
-		case T_Memoize:
-			collect_memoize(context, (Memoize *) plan);
-			break;
-		case T_Append:
-			collect_append(context, plan, ((Append *) plan)->appendplans, complete);
-			break;
-		case T_MergeAppend:
-			collect_append(context, plan, ((MergeAppend *) plan)->mergeplans, true);
-			break;
-		case T_Limit:
-			collect_limit(context, (Limit *) plan);
-			break;
-		case T_Result:
-			collect_result(context, (Result *) plan, complete);
-			break;
-		case T_Agg:
-			collect_agg(context, (Agg *) plan, complete);
-			break;
-		case T_Sort:
-			collect_certain(context, plan->lefttree, true);
-			break;
-		case T_BitmapHeapScan:
-		case T_Material:
-		case T_IncrementalSort:
-		case T_Unique:
-		case T_Group:
-		case T_WindowAgg:
-		case T_ProjectSet:
-			collect_certain(context, plan->lefttree, complete && !IsA(plan, WindowAgg));
-			break;
-		case T_NestLoop:
-		case T_MergeJoin:
-			/* the outer side is looked at first; the inner side only for one of its rows */
-			collect_certain(context, plan->lefttree, false);
-			break;
-		default:
-			break;
-	}
-}
-
-/* Nodes that parameters do not get through, or that we do not understand. */
-static bool
-is_closed(const Plan *plan)
-{
-	switch (nodeTag(plan))
-	{
-		case T_Gather:
-		case T_GatherMerge:
-		case T_RecursiveUnion:
-		case T_ModifyTable:
-		case T_LockRows:
-		case T_ForeignScan:
-		case T_CustomScan:
-			return true;
-		default:
-			return false;
-	}
-}
+	List *hoisted;   /* of InferHoisted */
+	Bitmapset *used; /* parameters put in place, in the node in hand */
+} ReplaceContext;
 
 static Node *
 replace_mutator(Node *node, void *context)
 {
-	HoistContext *hoist = context;
+	ReplaceContext *replace = context;
 	ListCell *lc;
 
 	if (node == NULL)
 		return NULL;
 	if (IsA(node, FuncExpr))
 	{
-		foreach (lc, hoist->hoisted)
+		foreach (lc, replace->hoisted)
 		{
 			InferHoisted *hoisted = lfirst(lc);
 
 			if (equal(hoisted->call, node))
 			{
-				hoist->used = bms_add_member(hoist->used, hoisted->param->paramid);
+				replace->used = bms_add_member(replace->used, hoisted->param->paramid);
 				return copyObject((Node *) hoisted->param);
 			}
 		}
@@ -391,7 +83,7 @@ replace_in_expr(Node *expr, void *context)
 
 /* Nodes that keep lists of the parameters that they depend on. */
 static void
-note_params(HoistContext *context, Plan *plan, Bitmapset *used)
+note_params(ReplaceContext *context, Plan *plan, Bitmapset *used)
 {
 	PartitionPruneInfo *info = NULL;
 	ListCell *lh;
@@ -408,7 +100,7 @@ note_params(HoistContext *context, Plan *plan, Bitmapset *used)
 			RangeTblFunction *function = lfirst_node(RangeTblFunction, lr);
 
 			function->funcparams =
-				bms_add_members(function->funcparams, exec_params(function->funcexpr));
+				bms_add_members(function->funcparams, infer_exec_params(function->funcexpr));
 		}
 	}
 	if (IsA(plan, Append) || IsA(plan, MergeAppend))
@@ -420,19 +112,19 @@ note_params(HoistContext *context, Plan *plan, Bitmapset *used)
 			PartitionedRelPruneInfo *relation = lfirst_node(PartitionedRelPruneInfo, lr);
 
 			relation->execparamids = bms_add_members(
-				relation->execparamids, exec_params((Node *) relation->exec_pruning_steps));
+				relation->execparamids, infer_exec_params((Node *) relation->exec_pruning_steps));
 		}
 	}
 }
 
 /* Puts parameters in place of the hoisted calls. Returns those that this plan reads now. */
 static Bitmapset *
-replace_in_plan(HoistContext *context, Plan *plan)
+replace_in_plan(ReplaceContext *context, Plan *plan)
 {
 	Bitmapset *used;
 	ListCell *lc;
 
-	if (is_closed(plan))
+	if (infer_is_closed(plan))
 		return NULL;
 	context->used = NULL;
 	infer_map_exprs(context->rw->stmt, plan, replace_in_expr, context);
@@ -459,92 +151,126 @@ make_param(InferRewrite *rw, Node *call)
 	return param;
 }
 
-/* Replaces the calls that were found by parameters of their own, in the whole plan. */
+/* Calls and parameters that are to stand for them. */
 static List *
-replace_calls(HoistContext *context, Plan *plan)
+make_hoisted(InferRewrite *rw, List *calls)
 {
+	List *hoisted = NIL;
 	ListCell *lc;
 
-	foreach (lc, context->calls)
+	foreach (lc, calls)
 	{
-		InferHoisted *hoisted = palloc0(sizeof(InferHoisted));
+		InferHoisted *one = palloc0(sizeof(InferHoisted));
 
-		hoisted->call = copyObject((Node *) lfirst(lc));
-		hoisted->param = make_param(context->rw, hoisted->call);
-		context->hoisted = lappend(context->hoisted, hoisted);
+		one->call = copyObject((Node *) lfirst(lc));
+		one->param = make_param(rw, one->call);
+		hoisted = lappend(hoisted, one);
 	}
-	if (context->hoisted != NIL)
-		replace_in_plan(context, plan);
-	return context->hoisted;
+	return hoisted;
+}
+
+/* Takes the certain calls out of a plan, wherever they stand in it. */
+static List *
+hoist_certain(InferRewrite *rw, Plan *plan, bool complete, const InferHoistParams *params)
+{
+	List *calls = infer_certain_calls(rw, plan, complete, params);
+	ReplaceContext context = {rw, make_hoisted(rw, calls), NULL};
+
+	if (context.hoisted != NIL)
+		replace_in_plan(&context, plan);
+	return context.hoisted;
 }
 
 /* Parameters of a nested loop, and those that its outer side can read. */
 static void
-open_join(HoistContext *context, InferRewrite *rw, NestLoop *node)
+read_join_params(InferHoistParams *params, NestLoop *node)
 {
 	Plan *plan = &node->join.plan;
 	ListCell *lc;
 	ListCell *li;
 
-	context->rw = rw;
-	context->outside = bms_copy(plan->extParam);
+	params->outside = bms_copy(plan->extParam);
 	foreach (lc, node->nestParams)
-		context->own = bms_add_member(context->own, lfirst_node(NestLoopParam, lc)->paramno);
+		params->own = bms_add_member(params->own, lfirst_node(NestLoopParam, lc)->paramno);
 	foreach (lc, plan->initPlan)
 	{
 		foreach (li, lfirst_node(SubPlan, lc)->setParam)
-			context->outside = bms_add_member(context->outside, lfirst_int(li));
+			params->outside = bms_add_member(params->outside, lfirst_int(li));
 	}
 }
 
-/* Writes calls over the outer side, which will be scanned again when what they read changes. */
-static void
-close_join(HoistContext *context, NestLoop *node, List *calls)
+/* A call over the outer side, which must be scanned again when another of its parameters changes.
+ */
+static Node *
+write_over_outer(NestLoop *node, Node *call)
 {
 	Plan *outer = node->join.plan.lefttree;
-	Bitmapset *ids = bms_difference(exec_params((Node *) calls), context->own);
+	Bitmapset *ids;
 
+	call = linitial(infer_unparametrize(list_make1(call), node->nestParams));
+	ids = infer_exec_params(call);
 	outer->extParam = bms_add_members(outer->extParam, ids);
 	outer->allParam = bms_add_members(outer->allParam, ids);
+	return call;
 }
 
 /*
  * Takes the calls out of a nested loop's inner side that are made for each outer row.  The answer
  * are InferHoisted whose calls are written over the outer side's layout; the join still has to hand
- * them down.
+ * their values down.
  */
 List *
 infer_hoist_join(InferRewrite *rw, NestLoop *node)
 {
-	HoistContext context = {0};
 	Join *join = &node->join;
+	bool complete =
+		join->jointype != JOIN_SEMI && join->jointype != JOIN_ANTI && !join->inner_unique;
+	InferHoistParams params = {NULL, NULL};
 	List *hoisted;
 	ListCell *lc;
 
 	if (infer_guc_hoist_calls == INFER_HOIST_OFF || node->nestParams == NIL)
 		return NIL;
-	open_join(&context, rw, node);
-	collect_certain(&context, join->plan.righttree,
-					join->jointype != JOIN_SEMI && join->jointype != JOIN_ANTI &&
-						!join->inner_unique);
-	hoisted = replace_calls(&context, join->plan.righttree);
-	close_join(&context, node, context.calls);
+	read_join_params(&params, node);
+	hoisted = hoist_certain(rw, join->plan.righttree, complete, &params);
 	foreach (lc, hoisted)
 	{
 		InferHoisted *one = lfirst(lc);
 
-		one->call = linitial(infer_unparametrize(list_make1(one->call), node->nestParams));
+		one->call = write_over_outer(node, one->call);
 	}
 	return hoisted;
 }
 
+/*
+ * Calls that the inner side may make, over the outer side's layout, for the outer side to make
+ * ahead.  inner and pending are the inner side and the conditions that it applies, as they will be.
+ */
+List *
+infer_ahead_join(InferRewrite *rw, NestLoop *node, Plan *inner, List *pending)
+{
+	InferHoistParams params = {NULL, NULL};
+	List *ahead = NIL;
+	ListCell *lc;
+
+	if (infer_guc_hoist_calls != INFER_HOIST_ON || node->nestParams == NIL)
+		return NIL;
+	read_join_params(&params, node);
+	foreach (lc, infer_possible_calls(rw, inner, pending, &params))
+	{
+		if (!infer_may_fail((Node *) lfirst_node(FuncExpr, lc)->args))
+			ahead = lappend(ahead, write_over_outer(node, lfirst(lc)));
+	}
+	return ahead;
+}
+
 /* The correlated SubPlans of a statement. */
-typedef struct FindContext
+typedef struct SubPlanContext
 {
 	const PlannedStmt *stmt;
 	List *found;
 	bool opaque; /* there is a node that may hold more of them */
-} FindContext;
+} SubPlanContext;
 
 static bool
 find_walker(Node *node, void *context)
@@ -553,7 +279,7 @@ find_walker(Node *node, void *context)
 		return false;
 	if (IsA(node, SubPlan) && ((SubPlan *) node)->parParam != NIL)
 	{
-		List **found = &((FindContext *) context)->found;
+		List **found = &((SubPlanContext *) context)->found;
 
 		*found = list_append_unique_ptr(*found, node);
 	}
@@ -568,7 +294,7 @@ find_in_expr(Node *expr, void *context)
 }
 
 static void
-find_in_plan(FindContext *context, Plan *plan)
+find_in_plan(SubPlanContext *context, Plan *plan)
 {
 	ListCell *lc;
 
@@ -576,6 +302,19 @@ find_in_plan(FindContext *context, Plan *plan)
 		context->opaque = true;
 	foreach (lc, infer_plan_children(plan))
 		find_in_plan(context, lfirst(lc));
+}
+
+static void
+find_all(SubPlanContext *context)
+{
+	ListCell *lc;
+
+	find_in_plan(context, context->stmt->planTree);
+	foreach (lc, context->stmt->subplans)
+	{
+		if (lfirst(lc) != NULL)
+			find_in_plan(context, lfirst(lc));
+	}
 }
 
 /* Takes out of this list what refers to the first one's plan. */
@@ -662,20 +401,43 @@ add_args(SubPlan *subplan, List *hoisted)
 	}
 }
 
+/* Calls that an execution may make: arguments that are made, but that nobody reads. */
+static List *
+find_ahead(InferRewrite *rw, SubPlan *first, Plan *body, const InferHoistParams *params)
+{
+	ArgContext context = {first->parParam, first->args};
+	List *calls = NIL;
+	List *ahead;
+	ListCell *lc;
+
+	foreach (lc, infer_possible_calls(rw, body, NIL, params))
+	{
+		Node *args = (Node *) lfirst_node(FuncExpr, lc)->args;
+
+		if (!infer_may_fail(args_mutator(args, &context)))
+			calls = lappend(calls, lfirst(lc));
+	}
+	ahead = make_hoisted(rw, calls);
+	foreach (lc, ahead)
+		rw->ahead = bms_add_member(rw->ahead, ((InferHoisted *) lfirst(lc))->param->paramid);
+	return ahead;
+}
+
 static void
 hoist_from_subplan(InferRewrite *rw, List *references)
 {
 	SubPlan *first = linitial_node(SubPlan, references);
 	Plan *body = list_nth(rw->stmt->subplans, first->plan_id - 1);
-	HoistContext context = {.rw = rw};
+	InferHoistParams params = {NULL, NULL};
 	List *hoisted;
 	ListCell *lc;
 
 	foreach (lc, first->parParam)
-		context.own = bms_add_member(context.own, lfirst_int(lc));
-	context.outside = bms_difference(body->extParam, context.own);
-	collect_certain(&context, body, first->subLinkType == ARRAY_SUBLINK);
-	hoisted = replace_calls(&context, body);
+		params.own = bms_add_member(params.own, lfirst_int(lc));
+	params.outside = bms_difference(body->extParam, params.own);
+	hoisted = hoist_certain(rw, body, first->subLinkType == ARRAY_SUBLINK, &params);
+	if (infer_guc_hoist_calls == INFER_HOIST_ON)
+		hoisted = list_concat(hoisted, find_ahead(rw, first, body, &params));
 	foreach (lc, hoisted == NIL ? NIL : references)
 		add_args(lfirst_node(SubPlan, lc), hoisted);
 }
@@ -688,7 +450,7 @@ hoist_from_subplan(InferRewrite *rw, List *references)
 void
 infer_hoist_subplans(InferRewrite *rw)
 {
-	FindContext context = {.stmt = rw->stmt};
+	SubPlanContext context = {.stmt = rw->stmt};
 	bool any = false;
 	ListCell *lc;
 
@@ -696,12 +458,7 @@ infer_hoist_subplans(InferRewrite *rw)
 		any = any || (lfirst(lc) != NULL && infer_plan_has_call(lfirst(lc)));
 	if (infer_guc_hoist_calls == INFER_HOIST_OFF || !any)
 		return;
-	find_in_plan(&context, rw->stmt->planTree);
-	foreach (lc, rw->stmt->subplans)
-	{
-		if (lfirst(lc) != NULL)
-			find_in_plan(&context, lfirst(lc));
-	}
+	find_all(&context);
 	while (!context.opaque && context.found != NIL)
 	{
 		List *references = take_references(&context.found);
@@ -709,4 +466,38 @@ infer_hoist_subplans(InferRewrite *rw)
 		if (are_alike(references))
 			hoist_from_subplan(rw, references);
 	}
+}
+
+/* Takes those arguments away again that were to be made ahead: nobody reads them. */
+void
+infer_drop_ahead(const InferRewrite *rw, SubPlan *subplan)
+{
+	List *ids = NIL;
+	List *args = NIL;
+	ListCell *li;
+	ListCell *la;
+
+	forboth(li, subplan->parParam, la, subplan->args)
+	{
+		if (bms_is_member(lfirst_int(li), rw->ahead))
+			continue;
+		ids = lappend_int(ids, lfirst_int(li));
+		args = lappend(args, lfirst(la));
+	}
+	subplan->parParam = ids;
+	subplan->args = args;
+}
+
+/* Where no InferScan took such arguments, the sub-plan makes its calls itself. */
+void
+infer_hoist_end(InferRewrite *rw)
+{
+	SubPlanContext context = {.stmt = rw->stmt};
+	ListCell *lc;
+
+	if (rw->ahead == NULL)
+		return;
+	find_all(&context);
+	foreach (lc, context.found)
+		infer_drop_ahead(rw, lfirst(lc));
 }

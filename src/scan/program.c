@@ -12,6 +12,7 @@
 #include "miscadmin.h"
 #include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -75,6 +76,38 @@ find_dependencies(InferScanState *scan, int n, Node *exprs)
 			step->needs[step->nneeds++] = i;
 	}
 	bms_free(columns);
+}
+
+/* Does a step, or the output, read this cell? */
+static bool
+is_read(const InferScanState *scan, int cell)
+{
+	if (scan->columns[cell].emitted)
+		return true;
+	for (int n = 0; n < scan->nsteps; n++)
+		for (int i = 0; i < scan->steps[n].nuses; i++)
+			if (scan->steps[n].uses[i] == cell)
+				return true;
+	return false;
+}
+
+/*
+ * A call that nobody reads was made ahead for a sub-plan, which will find its answer, or its error,
+ * in the statement memo (hoist.c).  The step with the sub-plan waits for it, but must not raise.
+ */
+static void
+find_waits(InferScanState *scan, int n)
+{
+	InferStep *step = &scan->steps[n];
+
+	step->waits = palloc(sizeof(int) * (n + 1));
+	for (int i = 0; i < n; i++)
+	{
+		if (scan->steps[i].kind != INFER_STEP_CALL || is_read(scan, scan->steps[i].cell))
+			continue;
+		step->waits[step->nwaits++] = scan->steps[i].cell;
+		step->needs[step->nneeds++] = i;
+	}
 }
 
 static ExprState **
@@ -187,6 +220,13 @@ infer_program_compile(InferScanState *scan)
 		n++;
 	}
 	find_output(scan);
+	n = 0;
+	foreach (lc, plan->custom_exprs)
+	{
+		if (contain_subplans(lfirst(lc)))
+			find_waits(scan, n);
+		n++;
+	}
 }
 
 void

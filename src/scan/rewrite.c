@@ -213,6 +213,7 @@ infer_rewrite(PlannedStmt *stmt, int cursor_options)
 			lfirst(lc) = infer_proc_mat(&rw, lfirst(lc));
 	}
 	stmt->planTree = infer_proc_mat(&rw, stmt->planTree);
+	infer_hoist_end(&rw);
 
 	/* The planner looked at this before the tree had nodes that cannot go back (P11). */
 	if ((cursor_options & CURSOR_OPT_SCROLL) && !ExecSupportsBackwardScan(stmt->planTree))

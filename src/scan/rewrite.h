@@ -15,10 +15,11 @@
 typedef struct InferRewrite
 {
 	PlannedStmt *stmt;
-	int next_id;    /* next free plan_node_id */
-	bool has_locks; /* FOR UPDATE/SHARE somewhere: nothing of ours above LockRows */
-	Cost call_cost; /* of all steps that InferScans have taken */
-	bool one_row;   /* the node in hand feeds something that stops at the first row */
+	int next_id;      /* next free plan_node_id */
+	bool has_locks;   /* FOR UPDATE/SHARE somewhere: nothing of ours above LockRows */
+	Cost call_cost;   /* of all steps that InferScans have taken */
+	Bitmapset *ahead; /* parameters that nobody reads: calls that sub-plans may make */
+	bool one_row;     /* the node in hand feeds something that stops at the first row */
 } InferRewrite;
 
 /*
@@ -48,6 +49,13 @@ typedef struct InferBuild
 	List *constants;
 	List *targetlist; /* outputs, in INDEX_VAR terms */
 } InferBuild;
+
+/* Where hoisted calls come from. */
+typedef struct InferHoistParams
+{
+	Bitmapset *own;     /* parameters that are set for each execution */
+	Bitmapset *outside; /* parameters that can be read where those are set */
+} InferHoistParams;
 
 /* A call that was taken out of a plan, and the parameter that stands for it there. */
 typedef struct InferHoisted
@@ -80,9 +88,18 @@ typedef Node *(*InferMapExpr)(Node *expr, void *context);
 extern bool infer_map_exprs(const PlannedStmt *stmt, Plan *plan, InferMapExpr map, void *context);
 extern PartitionPruneInfo *infer_prune_info(const PlannedStmt *stmt, const Plan *plan);
 
-/* --- hoist.c: parameter-only calls --- */
+/* --- hoist.c, hoist_find.c: parameter-only calls --- */
 extern List *infer_hoist_join(InferRewrite *rw, NestLoop *node);
+extern List *infer_ahead_join(InferRewrite *rw, NestLoop *node, Plan *inner, List *pending);
 extern void infer_hoist_subplans(InferRewrite *rw);
+extern void infer_hoist_end(InferRewrite *rw);
+extern void infer_drop_ahead(const InferRewrite *rw, SubPlan *subplan);
+extern List *infer_certain_calls(InferRewrite *rw, Plan *plan, bool complete,
+								 const InferHoistParams *params);
+extern List *infer_possible_calls(InferRewrite *rw, Plan *plan, List *pending,
+								  const InferHoistParams *params);
+extern Bitmapset *infer_exec_params(Node *node);
+extern bool infer_is_closed(const Plan *plan);
 
 /* --- rewrite.c: the driver --- */
 extern InferProc *infer_proc(InferRewrite *rw, Plan *plan);

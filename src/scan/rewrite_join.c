@@ -41,6 +41,7 @@ typedef struct JoinContext
 {
 	JoinSide outer;
 	JoinSide inner;
+	List *ahead;   /* ... that it makes ahead, for nobody to read */
 	List *hoisted; /* of InferHoisted: calls of the inner side that the outer side makes */
 	bool cross;    /* no condition but calls over one side each: they are not moved */
 	bool dry;      /* only find out which side is wanted */
@@ -236,6 +237,14 @@ is_cross_product(JoinContext *join, Join *node)
 		   !two_sided_walker((Node *) node->joinqual, join);
 }
 
+/* A call whose column is not handed up: whoever needs the answer asks the statement memo. */
+static void
+make_ahead(JoinSide *side, Node *call)
+{
+	call = infer_substitute(call, OUTER_VAR, side->proc->vexprs);
+	(void) infer_extract(side->build, call, NIL);
+}
+
 /* Finds out which sides must compute something, before conditions are told to float. */
 static void
 find_wanted(JoinContext *join, Join *node)
@@ -328,6 +337,23 @@ is_float_useful(Join *node, JoinSide *side)
 	return repeated || node->plan.plan_rows <= side->proc->plan->plan_rows;
 }
 
+static bool
+will_float(JoinContext *join, Join *node, JoinSide *side)
+{
+	return may_float(join, node, side) && is_float_useful(node, side);
+}
+
+/* What floats out of the inner side is made above the join, for the rows that there are. */
+static void
+find_ahead(InferRewrite *rw, JoinContext *join, NestLoop *node)
+{
+	InferProc *inner = join->inner.proc;
+	bool floats = will_float(join, &node->join, &join->inner);
+
+	join->ahead = infer_ahead_join(rw, node, inner->plan, floats ? NIL : inner->pending);
+	join->outer.wanted |= join->ahead != NIL;
+}
+
 /* Decides what the side's own plan still does, before anything is renumbered. */
 static void
 settle_side(InferRewrite *rw, JoinContext *join, Join *node, JoinSide *side)
@@ -336,7 +362,7 @@ settle_side(InferRewrite *rw, JoinContext *join, Join *node, JoinSide *side)
 	ListCell *lv;
 	ListCell *ll;
 
-	side->floats = may_float(join, node, side) && is_float_useful(node, side);
+	side->floats = will_float(join, node, side);
 	if (side->floats)
 		return;
 	rw->one_row = side->one_row;
@@ -550,6 +576,7 @@ infer_proc_join(InferRewrite *rw, Join *node)
 	InferProc *folded;
 	List *pending;
 	List *moved;
+	ListCell *lc;
 
 	if (IsA(node, NestLoop))
 	{
@@ -561,8 +588,12 @@ infer_proc_join(InferRewrite *rw, Join *node)
 	open_side(rw, &join.inner, plan->righttree, INNER_VAR,
 			  IsA(node, NestLoop) && (stops_early || rw->one_row));
 	find_wanted(&join, node);
+	if (IsA(node, NestLoop))
+		find_ahead(rw, &join, (NestLoop *) node);
 	settle_side(rw, &join, node, &join.outer);
 	settle_side(rw, &join, node, &join.inner);
+	foreach (lc, join.ahead)
+		make_ahead(&join.outer, lfirst(lc));
 
 	moved = map_conditions(&join, node);
 	plan->targetlist = map_columns(&join, plan->targetlist);

@@ -83,6 +83,9 @@ is_ready(const InferScanState *scan, const InferRow *row, const InferStep *step,
 	for (int i = 0; i < step->nneeds; i++)
 		if (!row->done[step->needs[i]])
 			return false;
+	for (int i = 0; i < step->nwaits; i++)
+		if (row->cells[step->waits[i]].state == INFER_CELL_PENDING)
+			return false;
 	for (int i = 0; i < step->nuses; i++)
 	{
 		const InferCell *cell = &row->cells[step->uses[i]];

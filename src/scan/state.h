@@ -41,6 +41,8 @@ typedef struct InferStep
 	/* what it reads */
 	int nuses;
 	int *uses; /* cells in its expression, arguments and guards */
+	int nwaits;
+	int *waits; /* cells that a sub-plan in it will ask the statement memo for */
 	int nneeds;
 	int *needs; /* earlier steps that compute those cells: they must be behind it */
 } InferStep;

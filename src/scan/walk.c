@@ -334,6 +334,8 @@ plan_exprs_have_call(Plan *plan)
 				   infer_contains_call((Node *) ((IndexOnlyScan *) plan)->indexorderby);
 		case T_BitmapIndexScan:
 			return infer_contains_call((Node *) ((BitmapIndexScan *) plan)->indexqual);
+		case T_Result:
+			return infer_contains_call(((Result *) plan)->resconstantqual);
 		case T_Memoize:
 			return infer_contains_call((Node *) ((Memoize *) plan)->param_exprs);
 		case T_ModifyTable:
