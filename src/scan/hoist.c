@@ -117,6 +117,12 @@ note_params(ReplaceContext *context, Plan *plan, Bitmapset *used)
 	}
 }
 
+Plan *
+infer_subplan_plan(const InferRewrite *rw, const SubPlan *subplan)
+{
+	return list_nth(rw->stmt->subplans, subplan->plan_id - 1);
+}
+
 /* Puts parameters in place of the hoisted calls. Returns those that this plan reads now. */
 static Bitmapset *
 replace_in_plan(ReplaceContext *context, Plan *plan)
@@ -131,6 +137,9 @@ replace_in_plan(ReplaceContext *context, Plan *plan)
 	used = context->used;
 	foreach (lc, infer_plan_children(plan))
 		used = bms_add_members(used, replace_in_plan(context, lfirst(lc)));
+	foreach (lc, plan->initPlan)
+		used = bms_add_members(
+			used, replace_in_plan(context, infer_subplan_plan(context->rw, lfirst(lc))));
 	if (used != NULL)
 		note_params(context, plan, used);
 	return used;
@@ -427,7 +436,7 @@ static void
 hoist_from_subplan(InferRewrite *rw, List *references)
 {
 	SubPlan *first = linitial_node(SubPlan, references);
-	Plan *body = list_nth(rw->stmt->subplans, first->plan_id - 1);
+	Plan *body = infer_subplan_plan(rw, first);
 	InferHoistParams params = {NULL, NULL};
 	List *hoisted;
 	ListCell *lc;

@@ -18,8 +18,9 @@ typedef struct FindContext
 {
 	const InferRewrite *rw;
 	const InferHoistParams *params;
-	bool possible; /* also those that are made only if there is a row */
-	List *calls;   /* found so far, each once */
+	bool possible;    /* also those that are made only if there is a row */
+	List *init_plans; /* of the nodes seen so far */
+	List *calls;      /* found so far, each once */
 } FindContext;
 
 static bool collect_walker(Node *node, void *context);
@@ -97,6 +98,22 @@ collect_args(FindContext *context, SubPlan *subplan)
 	}
 }
 
+/* A parameter that an InitPlan sets, when it is read: then the InitPlan is executed. */
+static void
+collect_init_plan(FindContext *context, Param *param)
+{
+	ListCell *lc;
+
+	foreach (lc, context->init_plans)
+	{
+		SubPlan *init_plan = lfirst_node(SubPlan, lc);
+
+		if (param->paramkind == PARAM_EXEC && init_plan->subLinkType != CTE_SUBLINK &&
+			list_member_int(init_plan->setParam, param->paramid))
+			collect_certain(context, infer_subplan_plan(context->rw, init_plan), false);
+	}
+}
+
 /* Adds the calls of an expression that are made whenever it is evaluated. */
 static bool
 collect_walker(Node *node, void *context)
@@ -116,6 +133,10 @@ collect_walker(Node *node, void *context)
 			return collect_walker(linitial(((BoolExpr *) node)->args), context);
 		case T_CoalesceExpr:
 			return collect_walker(linitial(((CoalesceExpr *) node)->args), context);
+		case T_Param:
+			if (!find->possible)
+				collect_init_plan(find, (Param *) node);
+			return false;
 		case T_SubscriptingRef:
 			return collect_walker((Node *) ((SubscriptingRef *) node)->refexpr, context);
 		case T_SubPlan:
@@ -264,6 +285,7 @@ collect_agg(FindContext *context, Agg *node, bool complete)
 static void
 collect_certain(FindContext *context, Plan *plan, bool complete)
 {
+	context->init_plans = list_concat(context->init_plans, plan->initPlan);
 	switch (nodeTag(plan))
 	{
 		case T_IndexScan:
@@ -351,7 +373,7 @@ infer_is_closed(const Plan *plan)
 List *
 infer_certain_calls(InferRewrite *rw, Plan *plan, bool complete, const InferHoistParams *params)
 {
-	FindContext context = {rw, params, false, NIL};
+	FindContext context = {.rw = rw, .params = params};
 
 	collect_certain(&context, plan, complete);
 	return context.calls;
@@ -395,6 +417,8 @@ collect_possible(FindContext *context, Plan *plan)
 		return;
 	foreach (lc, infer_plan_children(plan))
 		collect_possible(context, lfirst(lc));
+	foreach (lc, plan->initPlan)
+		collect_possible(context, infer_subplan_plan(context->rw, lfirst(lc)));
 }
 
 /* Calls of a plan, and of conditions that are still to be applied to it, that are made for a row.
@@ -402,7 +426,7 @@ collect_possible(FindContext *context, Plan *plan)
 List *
 infer_possible_calls(InferRewrite *rw, Plan *plan, List *pending, const InferHoistParams *params)
 {
-	FindContext context = {rw, params, true, NIL};
+	FindContext context = {.rw = rw, .params = params, .possible = true};
 
 	collect_possible(&context, plan);
 	collect_expr(&context, pending);

@@ -98,6 +98,7 @@ extern List *infer_certain_calls(InferRewrite *rw, Plan *plan, bool complete,
 								 const InferHoistParams *params);
 extern List *infer_possible_calls(InferRewrite *rw, Plan *plan, List *pending,
 								  const InferHoistParams *params);
+extern Plan *infer_subplan_plan(const InferRewrite *rw, const SubPlan *subplan);
 extern Bitmapset *infer_exec_params(Node *node);
 extern bool infer_is_closed(const Plan *plan);
 
