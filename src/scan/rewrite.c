@@ -123,9 +123,11 @@ proc_by_type(InferRewrite *rw, Plan *plan)
 		case T_Hash:
 		case T_SetOp:
 		case T_RecursiveUnion:
-		case T_Append:
-		case T_MergeAppend:
 			return infer_proc_children(rw, plan);
+		case T_Append:
+			return infer_proc_append(rw, (Append *) plan);
+		case T_MergeAppend:
+			return infer_proc_merge_append(rw, (MergeAppend *) plan);
 		default:
 			/* not ours to change, nor what is below */
 			return infer_unchanged(plan);

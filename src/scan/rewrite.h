@@ -63,6 +63,23 @@ typedef struct InferHoisted
 	Param *param;
 	Node *call;
 } InferHoisted;
+/* What is unified (unify.c) reads columns: per source one expression, NULL where it reads none. */
+typedef struct InferUnifyColumn
+{
+	Node **exprs;
+	Oid type;
+	int32 typmod;
+	Oid collation;
+} InferUnifyColumn;
+
+typedef struct InferUnify
+{
+	int varno;
+	int count;     /* of sources */
+	bool eager;    /* sources evaluate their expressions for each row, whoever reads them */
+	bool named;    /* columns are a range table entry's */
+	List *columns; /* of InferUnifyColumn */
+} InferUnify;
 
 /* --- walk.c: questions about expressions and plans --- */
 extern bool infer_is_call(const Node *node);
@@ -123,7 +140,8 @@ extern Plan *infer_make_material(InferRewrite *rw, Plan *child);
 extern void infer_copy_plan_info(Plan *to, Plan *from);
 extern void infer_take_init_plans(Plan *to, Plan *from);
 
-/* --- rewrite_scan.c, rewrite_upper.c, rewrite_join.c: rules per node type --- */
+/* --- rewrite_scan.c, rewrite_upper.c, rewrite_append.c, rewrite_join.c: rules per node
+ * type --- */
 extern InferProc *infer_proc_scan(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_project(InferRewrite *rw, Plan *plan, InferProc *child, List *quals);
 extern InferProc *infer_proc_result(InferRewrite *rw, Plan *plan);
@@ -136,10 +154,19 @@ extern InferProc *infer_proc_group(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_proc_agg(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_proc_modify_table(InferRewrite *rw, ModifyTable *node);
 extern InferProc *infer_proc_children(InferRewrite *rw, Plan *plan);
+extern InferProc *infer_proc_append(InferRewrite *rw, Append *node);
+extern InferProc *infer_proc_merge_append(InferRewrite *rw, MergeAppend *node);
 extern InferProc *infer_proc_join(InferRewrite *rw, Join *node);
 extern List *infer_unparametrize(List *exprs, List *nest_params);
 extern InferProc *infer_fold_lateral(InferRewrite *rw, NestLoop *node);
 extern void infer_keep_mark_restore(InferRewrite *rw, MergeJoin *node);
+
+/* --- unify.c: several expressions to one over columns --- */
+extern InferUnify *infer_unify_begin(int varno, int count, bool eager);
+extern Node *infer_unify(InferUnify *unify, Node **nodes);
+extern Var *infer_unify_column(InferUnify *unify, Node **nodes, Oid type, int32 typmod,
+							   Oid collation);
+extern Node *infer_unify_expr(const InferUnifyColumn *column, int source);
 
 /* --- extract.c: from an expression to steps --- */
 /* expr is over the child (OUTER_VAR); the answer is in INDEX_VAR terms, calls replaced by columns.

@@ -1,0 +1,162 @@
+-- One InferScan above an Append or MergeAppend: partitions, UNION ALL, inheritance, and multi-row
+-- VALUES. Each query runs with InferScan and without: the same rows, how many calls in how many
+-- requests (of at most 16), and how many InferScans the plan has. See shapes.sql.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS pg_inference;
+\getenv mock_url MOCK_URL
+\getenv builddir PG_ABS_BUILDDIR
+\set url :mock_url '/v1'
+\set dir :builddir '/results'
+\set script :dir '/append_script.sql'
+\! mock set reply=echo
+CREATE SCHEMA append;
+SET search_path = append;
+CREATE SERVER infer_append FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', max_batch_size '16');
+SELECT FROM infer.create_model('c', 'complete', 'infer_append');
+SELECT FROM infer.create_model('e', 'embed', 'infer_append');
+SET pg_inference.streaming_mode = batch;
+SET max_parallel_workers_per_gather = 0;
+CREATE FUNCTION emb(text) RETURNS real[] LANGUAGE sql STABLE AS $$ SELECT infer.embed('e', $1, '{"dimensions": 2}') $$;
+CREATE FUNCTION score(text) RETURNS float8 LANGUAGE sql STABLE AS
+  $$ SELECT (infer.embed('e', $1, '{"dimensions": 2}'))[1]::float8 $$;
+CREATE FUNCTION ask(text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT infer.complete('c', $1) $$;
+-- cheap, and must not see what row-level security hides
+CREATE FUNCTION spy(text) RETURNS bool LANGUAGE plpgsql STABLE COST 0.0001 AS $$
+BEGIN
+  IF $1 = 'p3' THEN
+    RAISE EXCEPTION 'seen: %', $1;
+  END IF;
+  RETURN true;
+END $$;
+
+-- partitions of different layouts; p1's column z is dropped
+CREATE TABLE p (id int, x varchar(20), y text) PARTITION BY RANGE (id);
+CREATE TABLE p0 PARTITION OF p FOR VALUES FROM (0) TO (20);
+CREATE TABLE p1 (y text, z int, x varchar(20), id int);
+ALTER TABLE p1 DROP z;
+ALTER TABLE p ATTACH PARTITION p1 FOR VALUES FROM (20) TO (40);
+CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (40) TO (61);
+INSERT INTO p SELECT i, 'p' || i, 'y' || i FROM generate_series(1, 60) AS i;
+CREATE INDEX ON p (id);
+-- an inheritance tree whose child has another order of columns
+CREATE TABLE h (id int, x text);
+CREATE TABLE h1 (extra int, x text, id int);
+ALTER TABLE h1 INHERIT h;
+INSERT INTO h SELECT i, 'h' || i FROM generate_series(1, 20) AS i;
+INSERT INTO h1 SELECT i, 'k' || i, i + 20 FROM generate_series(1, 20) AS i;
+CREATE TABLE t AS SELECT i AS id, 't' || i AS x, ('v' || i)::varchar(30) AS v FROM generate_series(1, 20) AS i;
+CREATE TABLE q (id int, x text) PARTITION BY RANGE (id);
+CREATE TABLE q0 PARTITION OF q FOR VALUES FROM (0) TO (20);
+CREATE TABLE q1 PARTITION OF q FOR VALUES FROM (20) TO (40);
+CREATE TABLE q2 PARTITION OF q FOR VALUES FROM (40) TO (61);
+INSERT INTO q SELECT i, 'q' || i FROM generate_series(1, 60) AS i;
+CREATE TABLE secret AS SELECT * FROM p;
+ALTER TABLE p ENABLE ROW LEVEL SECURITY;
+CREATE POLICY few ON p USING (ask(x::text) <> 'p3');
+CREATE TABLE sink (gone int, id int, e real[]);
+ALTER TABLE sink DROP gone;
+CREATE ROLE infer_append_user;
+GRANT USAGE ON SCHEMA append TO infer_append_user;
+GRANT SELECT ON p TO infer_append_user;
+GRANT USAGE ON FOREIGN SERVER infer_append TO infer_append_user;
+ANALYZE p, h, t, q, sink;
+
+CREATE TABLE queries (n serial, name text PRIMARY KEY, q text, pre text, post text);
+INSERT INTO queries (name, q) VALUES
+  ('partitions', $$select id, emb(x) from p$$),
+  ('partitions_filter', $$select id from p where score(x) > 0$$),
+  ('partitions_filter_output', $$select id, x, score(y) from p where score(x) > 0$$),
+  ('cast_in_one_child', $$select emb(x) from t union all select emb(v) from t$$),
+  ('system_columns', $$select tableoid::regclass, ctid, emb(x) from p$$),
+  ('whole_row', $$select p, emb(x) from p$$),
+  ('whole_row_in_call', $$select emb(p::text) from p$$),
+  ('case_guard', $$select case when id % 2 = 0 then emb(x) end from p$$),
+  ('nested', $$select emb(x || ask(y)) from p$$),
+  ('subplan_argument', $$select emb(x || (select max(t.x) from t where t.id < p.id)) from p$$),
+  ('inheritance', $$select id, emb(x) from h$$),
+  ('inheritance_filter', $$select tableoid::regclass, id from h where score(x) > 0$$),
+  ('union_all', $$select id, emb(x) from t union all select id, emb(x) from h$$),
+  ('union_all_constant_arm', $$select c, emb(c) from (select 'a' c union all select x from t) s$$),
+  ('union_all_other_arm', $$select emb(x) from t union all select '{1}' union all select emb(x || '!') from t$$),
+  ('union_all_other_calls', $$select ask(x) from t union all select emb(x)::text from t$$),
+  ('union_all_filters', $$select emb(x) from t where score(x) > 0 union all select emb(v) from t$$),
+  ('union_all_swapped', $$select emb(a), emb(b), a, b from (select x a, v::text b from t union all select v, x from t) s$$),
+  ('union_all_same', $$select emb(a || b) from (select x a, x b from t union all select x, v from t) s$$),
+  ('union_all_random', $$select emb(x) is not null from t union all select emb(x || random()) is not null from t$$),
+  ('union_all_limit_arm', $$(select emb(x) from t order by id limit 3) union all (select emb(v) from t order by id limit 3)$$),
+  ('union', $$select emb(x) from t union select emb(v) from t order by 1$$),
+  ('constant_arms', $$select emb('a') union all select emb('b') union all select emb('c')$$),
+  ('false_arm', $$select emb(x) from t where id < 3 union all select emb('never') where now() is null$$),
+  ('limit', $$select emb(x) from p order by id limit 3$$),
+  ('limit_filter', $$select id from p where score(x) > -2 limit 3$$),
+  ('order_by_call', $$select id, emb(y) from p order by score(x), id limit 3$$),
+  ('aggregate', $$select count(emb(x)), max(ask(y)) from p$$),
+  ('join', $$select p.id, emb(p.x || t.x) from p join t using (id) where score(t.x) > 0$$),
+  ('exists', $$select id from t where exists (select from p where p.id = t.id and score(p.x) > 0)$$),
+  ('lateral', $$select t.id, l.e from t, lateral (select emb(u.x || t.x) e from (select x from p where id < t.id union all select x from h where id < t.id) u) l where t.id < 4$$),
+  ('insert_dropped', $$with i as (insert into sink (id, e) select id, emb(x) from p returning *) select * from i$$),
+  ('recursive', $$with recursive r as (select 1 i, emb('a') e union all select i + 1, emb('a' || i) from r where i < 5) select * from r$$);
+INSERT INTO queries (name, pre, q) VALUES
+  ('merge_append', 'set local enable_sort = off; set local enable_seqscan = off', $$select id, emb(x) from h order by id, x limit 30$$),
+  ('merge_append_key', '', $$select * from (select score(x) s, x from t union all select score(x), x from h) u order by s limit 5$$),
+  ('ordered_append', 'set local enable_sort = off; set local enable_seqscan = off', $$select id, emb(x) from p order by id limit 30$$),
+  ('pruned', 'prepare k(int) as select id, emb(x) from p where id = $1; set local plan_cache_mode = force_generic_plan', $$execute k(30)$$),
+  ('pruned_lateral', 'set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_material = off; set local enable_memoize = off',
+    $$select t.id, emb(p.x) from t join p on p.id = t.id + 10 where t.id < 12$$),
+  ('partitionwise_join', 'set local enable_partitionwise_join = on', $$select p.id, emb(p.x || q.x) from p join q using (id) where score(q.x) > 0$$),
+  ('partitionwise_aggregate', 'set local enable_partitionwise_aggregate = on', $$select id, max(score(x)) from p group by id order by id$$),
+  ('partitionwise_group', 'set local enable_partitionwise_aggregate = on', $$select id, emb(string_agg(x, ',')) from p group by id order by id$$),
+  ('parallel', 'set local max_parallel_workers_per_gather = 2; set local parallel_setup_cost = 0; set local parallel_tuple_cost = 0; set local min_parallel_table_scan_size = 0',
+    $$select count(*), sum(cardinality(e)) from (select emb(x) e from p offset 0) s$$),
+  ('row_security', 'set local role infer_append_user', $$select id from p where spy(x) order by id limit 4$$);
+
+\pset format unaligned
+\pset tuples_only on
+\set ECHO none
+\o :script
+SELECT format($run$
+BEGIN;
+SET LOCAL pg_inference.enable = off;
+%1$s;
+\o %5$s/shapes_off.txt
+%2$s;
+%3$s;
+ROLLBACK;
+\o
+DEALLOCATE ALL;
+\! shape off %5$s
+BEGIN;
+%1$s;
+\o %5$s/shapes_plan.txt
+EXPLAIN (VERBOSE, COSTS OFF) %2$s;
+\o %5$s/shapes_on.txt
+%2$s;
+%3$s;
+ROLLBACK;
+\o
+DEALLOCATE ALL;
+\! shape count %5$s %4$s
+$run$, coalesce(pre, ''), q, coalesce(post, ''), name, :'dir')
+FROM queries ORDER BY n;
+\o
+\! shape begin $PG_ABS_BUILDDIR/results
+\i :script
+\set ECHO all
+
+-- where it stands
+EXPLAIN (COSTS OFF, VERBOSE) SELECT id, emb(x) FROM h WHERE score(x) > 0;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT c, emb(c) FROM (SELECT 'a' c UNION ALL SELECT x FROM t) s;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT emb(x) FROM t UNION ALL SELECT '{1}';
+SET enable_sort = off;
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT emb(y), id FROM p ORDER BY id LIMIT 3;
+RESET enable_sort;
+RESET enable_seqscan;
+
+\! mock set defaults
+RESET search_path;
+DROP SCHEMA append CASCADE;
+SELECT FROM infer.drop_model('c');
+SELECT FROM infer.drop_model('e');
+DROP SERVER infer_append;
+DROP ROLE infer_append_user;
