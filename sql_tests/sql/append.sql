@@ -110,6 +110,40 @@ INSERT INTO queries (name, pre, q) VALUES
     $$select count(*), sum(cardinality(e)) from (select emb(x) e from p offset 0) s$$),
   ('row_security', 'set local role infer_append_user', $$select id from p where spy(x) order by id limit 4$$);
 
+-- VALUES lists of several rows
+INSERT INTO queries (name, q) VALUES
+  ('values', $$select * from (values (1, infer.embed('e', 'a')), (2, infer.embed('e', 'b')), (3, infer.embed('e', 'c'))) v(i, e)$$),
+  ('values_wrapped', $$select * from (values (1, emb('a')), (2, emb('b'))) v(i, e)$$),
+  ('values_alone', $$values (emb('a')), (emb('b')), (emb('c'))$$),
+  ('values_mixed', $$select * from (values (1, ask('a')), (2, 'b'), (3, null), (4, ask('c') || ask('d')), (5, ask(ask('e')))) v(i, e)$$),
+  ('values_many_forms', $$select * from (values (ask('a')), (ask('b') || 1), (ask('c') || ask('d')), (upper(ask('e'))), (ask(ask('f')))) v(e)$$),
+  ('values_casts', $$select pg_typeof(e), pg_typeof(v), v from (values (infer.embed('e', 'a', '{"dimensions": 2}')::float8[], ask('one')::varchar(2)),
+    (infer.embed('e', 'b', '{"dimensions": 2}')::float8[], ask('two')::varchar(2))) x(e, v)$$),
+  ('values_guarded', $$select * from (values (case when 1 > 0 then ask('a') end), (case when 0 > 1 then ask('never') end), (coalesce(null, ask('b')))) v(e)$$),
+  ('values_fails_if_evaluated', $$select t.id, l.e from t, lateral (values (case when t.id = 1 then ask(t.x) end),
+    (case when t.id > 1 then ask((10 / (t.id - 1))::text) end)) l(e) where t.id < 4$$),
+  ('values_unread', $$select i from (values (1, ask('a')), (2, ask('b'))) v(i, e)$$),
+  ('values_filter', $$select e from (values (1, ask('a')), (2, ask('b')), (3, ask('c'))) v(i, e) where i > 1$$),
+  ('values_filter_call', $$select i from (values (1, ask('a')), (2, ask('b')), (3, ask('c'))) v(i, e) where e <> 'b'$$),
+  ('values_limit', $$select e from (values (1, ask('a')), (2, ask('b')), (3, ask('c'))) v(i, e) limit 1$$),
+  ('values_order', $$select e from (values (3, ask('a')), (2, ask('b')), (1, ask('c'))) v(i, e) order by i$$),
+  ('values_outer_join', $$select t.id, v.e from t left join (values (1, emb('a')), (2, emb('b'))) v(i, e) on v.i = t.id where t.id < 4$$),
+  ('values_join_on_call', $$select t.id, v.i from t join (values (1, ask('t3')), (2, ask('t4'))) v(i, e) on v.e = t.x$$),
+  ('values_in', $$select id from t where x in (values (ask('t3')), (ask('t5')))$$),
+  ('values_lateral', $$select t.id, l.* from t, lateral (values (t.x, emb(t.x)), (t.v, emb(t.v))) l(a, e) where t.id < 3$$),
+  ('values_subselect', $$select * from (values (1, emb((select min(x) from t))), (2, emb((select max(x) from t)))) v(i, e)$$),
+  ('values_random', $$select i, e is null, r < 1 from (values (1, emb('a' || random()), random()), (2, emb('b' || random()), random())) v(i, e, r)$$),
+  ('values_row', $$select v from (values (1, ask('a')), (2, ask('b'))) v(i, e)$$),
+  ('values_order_by_row', $$values (1, ask('a')), (2, ask('b')) order by "*VALUES*" desc$$),
+  ('values_union_all', $$select * from (values (1, ask('a')), (2, ask('b'))) v(i, e) union all select * from (values (3, ask('c')), (4, ask('d'))) w$$),
+  ('values_cte', $$with v(i, e) as materialized (values (1, ask('a')), (2, ask('b'))) select a.e, b.e from v a, v b$$);
+INSERT INTO queries (name, pre, q) VALUES
+  ('values_parameters', 'prepare v(text, text) as select * from (values (1, ask($1)), (2, ask($2))) v(i, e)', $$execute v('a', 'b')$$),
+  ('values_parameters_generic', 'prepare v(text, text) as select * from (values (1, ask($1)), (2, ask($2)), (3, ask($1))) v(i, e); set local plan_cache_mode = force_generic_plan',
+    $$execute v('a', 'b')$$),
+  ('values_types', 'create temp table vt as select * from (values (ask(''one'')::varchar(5) collate "C"), (ask(''two'')::varchar(5))) v(e)',
+    $$select attname, format_type(atttypid, atttypmod), collname from pg_attribute a join pg_collation c on c.oid = attcollation where attrelid = 'vt'::regclass and attnum > 0$$);
+
 \pset format unaligned
 \pset tuples_only on
 \set ECHO none
@@ -143,10 +177,15 @@ FROM queries ORDER BY n;
 \i :script
 \set ECHO all
 
+-- a list of one row is a constant: no call when a query is planned
+\! mock reset
+EXPLAIN (COSTS OFF) SELECT id FROM t, (VALUES ((infer.embed('e', 'q', '{"dimensions": 2}'))[1])) AS v(e) WHERE id > v.e;
+\! mock stat items
 -- where it stands
 EXPLAIN (COSTS OFF, VERBOSE) SELECT id, emb(x) FROM h WHERE score(x) > 0;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT c, emb(c) FROM (SELECT 'a' c UNION ALL SELECT x FROM t) s;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT emb(x) FROM t UNION ALL SELECT '{1}';
+EXPLAIN (COSTS OFF, VERBOSE) SELECT * FROM (VALUES (1, ask('a')), (2, ask('b')), (3, 'c')) AS v(i, e) WHERE i > 1;
 SET enable_sort = off;
 SET enable_seqscan = off;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT emb(y), id FROM p ORDER BY id LIMIT 3;

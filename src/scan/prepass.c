@@ -97,7 +97,11 @@ prepass_mutator(Node *node, void *context)
 	return expression_tree_mutator(node, prepass_mutator, context);
 }
 
-/* Calls in VALUES lists are evaluated once each anyway; an InitPlan per row would only cost. */
+/*
+ * A VALUES list of several rows keeps its calls: an InitPlan per row would make them one at a time,
+ * rewrite_values.c makes them many at a time.  A list of one row becomes part of the query around
+ * it.
+ */
 static void
 restore_values(Query *query, Query *original)
 {
@@ -108,7 +112,7 @@ restore_values(Query *query, Query *original)
 	{
 		RangeTblEntry *rte = lfirst(lc);
 
-		if (rte->rtekind == RTE_VALUES)
+		if (rte->rtekind == RTE_VALUES && list_length(rte->values_lists) > 1)
 			rte->values_lists = copyObject(((RangeTblEntry *) lfirst(lo))->values_lists);
 	}
 }

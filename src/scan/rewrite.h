@@ -1,7 +1,7 @@
 /*
  * scan/rewrite.h - what the files of the plan rewrite share (rewrite.c has the essay).
  *
- * Private to src/scan: walk.c, prepass.c, moves.c, rewrite*.c, extract.c,
+ * Private to src/scan: walk.c, unify.c, prepass.c, moves.c, rewrite*.c, extract.c,
  * build.c.  Backend-local, no locks; all nodes are made in the planner's memory context.
  */
 #ifndef INFER_SCAN_REWRITE_H
@@ -63,6 +63,7 @@ typedef struct InferHoisted
 	Param *param;
 	Node *call;
 } InferHoisted;
+
 /* What is unified (unify.c) reads columns: per source one expression, NULL where it reads none. */
 typedef struct InferUnifyColumn
 {
@@ -77,7 +78,6 @@ typedef struct InferUnify
 	int varno;
 	int count;     /* of sources */
 	bool eager;    /* sources evaluate their expressions for each row, whoever reads them */
-	bool named;    /* columns are a range table entry's */
 	List *columns; /* of InferUnifyColumn */
 } InferUnify;
 
@@ -140,8 +140,8 @@ extern Plan *infer_make_material(InferRewrite *rw, Plan *child);
 extern void infer_copy_plan_info(Plan *to, Plan *from);
 extern void infer_take_init_plans(Plan *to, Plan *from);
 
-/* --- rewrite_scan.c, rewrite_upper.c, rewrite_append.c, rewrite_join.c: rules per node
- * type --- */
+/* --- rewrite_scan.c, rewrite_values.c, rewrite_append.c, rewrite_upper.c,
+ * rewrite_join.c: rules per node type --- */
 extern InferProc *infer_proc_scan(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_project(InferRewrite *rw, Plan *plan, InferProc *child, List *quals);
 extern InferProc *infer_proc_result(InferRewrite *rw, Plan *plan);
@@ -154,6 +154,7 @@ extern InferProc *infer_proc_group(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_proc_agg(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_proc_modify_table(InferRewrite *rw, ModifyTable *node);
 extern InferProc *infer_proc_children(InferRewrite *rw, Plan *plan);
+extern void infer_lift_values(InferRewrite *rw, ValuesScan *scan);
 extern InferProc *infer_proc_append(InferRewrite *rw, Append *node);
 extern InferProc *infer_proc_merge_append(InferRewrite *rw, MergeAppend *node);
 extern InferProc *infer_proc_join(InferRewrite *rw, Join *node);
@@ -166,6 +167,7 @@ extern InferUnify *infer_unify_begin(int varno, int count, bool eager);
 extern Node *infer_unify(InferUnify *unify, Node **nodes);
 extern Var *infer_unify_column(InferUnify *unify, Node **nodes, Oid type, int32 typmod,
 							   Oid collation);
+extern bool infer_evaluates_all(Node *node);
 extern Node *infer_unify_expr(const InferUnifyColumn *column, int source);
 
 /* --- extract.c: from an expression to steps --- */

@@ -36,6 +36,8 @@ infer_proc_scan(InferRewrite *rw, Plan *plan)
 
 		scan->subplan = infer_proc_mat(rw, scan->subplan);
 	}
+	if (IsA(plan, ValuesScan))
+		infer_lift_values(rw, (ValuesScan *) plan);
 	taken = infer_take_quals(&plan->qual, false);
 	proc = infer_lift(rw, plan, taken);
 	/* no longer what Append would drive asynchronously (P12) */

@@ -50,8 +50,8 @@ first_node(InferUnify *unify, Node **nodes)
 }
 
 /* Does this evaluate all its operands, whatever they are? */
-static bool
-is_strict_form(Node *node)
+bool
+infer_evaluates_all(Node *node)
 {
 	switch (nodeTag(node))
 	{
@@ -95,7 +95,7 @@ is_known_form(Node *node)
 		case T_SubPlan:
 			return true;
 		default:
-			return is_strict_form(node);
+			return infer_evaluates_all(node);
 	}
 }
 
@@ -185,8 +185,8 @@ differ(InferUnify *unify, Node **nodes, bool guarded)
 		if (exprTypmod(nodes[i]) != typmod)
 			typmod = -1;
 	}
-	/* nobody could tell the fields of an anonymous record that is not computed in place */
-	if (unify->named && get_typtype(type) == TYPTYPE_PSEUDO)
+	/* nobody could tell the fields of an anonymous record that is computed elsewhere */
+	if (guarded && get_typtype(type) == TYPTYPE_PSEUDO)
 		return NULL;
 	return (Node *) infer_unify_column(unify, nodes, type, typmod, collation);
 }
@@ -269,7 +269,7 @@ unify_operands(InferUnify *unify, Node **nodes, bool guarded)
 		shape = own;
 		noperands = list_length(operands[i]);
 	}
-	guarded = guarded || !is_strict_form(first);
+	guarded = guarded || !infer_evaluates_all(first);
 	for (int n = 0; n < noperands; n++)
 	{
 		Node *operand = unify_operand(unify, operands, n, guarded);

@@ -311,6 +311,26 @@ infer_plan_children(Plan *plan)
 }
 
 static bool
+merge_has_call(ModifyTable *node)
+{
+	ListCell *ll;
+	ListCell *lc;
+
+	foreach (ll, node->mergeActionLists)
+	{
+		foreach (lc, (List *) lfirst(ll))
+		{
+			MergeAction *action = lfirst(lc);
+
+			if (infer_contains_call(action->qual) ||
+				infer_contains_call((Node *) action->targetList))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
 plan_exprs_have_call(Plan *plan)
 {
 	if (infer_contains_call((Node *) plan->targetlist) || infer_contains_call((Node *) plan->qual))
@@ -338,8 +358,11 @@ plan_exprs_have_call(Plan *plan)
 			return infer_contains_call(((Result *) plan)->resconstantqual);
 		case T_Memoize:
 			return infer_contains_call((Node *) ((Memoize *) plan)->param_exprs);
+		case T_ValuesScan:
+			return infer_contains_call((Node *) ((ValuesScan *) plan)->values_lists);
 		case T_ModifyTable:
-			return infer_contains_call((Node *) ((ModifyTable *) plan)->returningLists);
+			return infer_contains_call((Node *) ((ModifyTable *) plan)->returningLists) ||
+				   merge_has_call((ModifyTable *) plan);
 		default:
 			return false;
 	}
