@@ -18,6 +18,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
 #include "scan/rewrite.h"
 
 /* What an inner side computes: columns and conditions, over nothing but parameters. */
@@ -32,13 +33,21 @@ typedef struct ScanContext
 {
 	int scanrelid;
 	InnerRow *row;
+	List *names; /* of a function scan's columns */
 } ScanContext;
 
+/*
+ * An anonymous row is what UPDATE and DELETE carry along for EvalPlanQual, which has no use for it
+ * once the scan that it belongs to is gone, but finds its column by name.
+ */
 static bool
 is_whole_row(Var *var, ScanContext *scan)
 {
-	return var->varno == scan->scanrelid && var->varattno == 0 && OidIsValid(var->vartype) &&
-		   var->vartype == scan->row->rowtype;
+	if (var->varno != scan->scanrelid || var->varattno != 0)
+		return false;
+	if (var->vartype == RECORDOID)
+		return list_length(scan->names) == list_length(scan->row->columns);
+	return OidIsValid(var->vartype) && var->vartype == scan->row->rowtype;
 }
 
 static bool
@@ -70,7 +79,9 @@ whole_row_mutator(Node *node, void *context)
 		RowExpr *expr = makeNode(RowExpr);
 
 		expr->args = copyObject(scan->row->columns);
-		expr->row_typeid = scan->row->rowtype;
+		expr->row_typeid = ((Var *) node)->vartype;
+		if (expr->row_typeid == RECORDOID)
+			expr->colnames = copyObject(scan->names);
 		expr->row_format = COERCE_EXPLICIT_CALL;
 		expr->location = -1;
 		return (Node *) expr;
@@ -86,13 +97,16 @@ apply_columns(Node *expr, ScanContext *context)
 							context->row->columns);
 }
 
-/* A scan node's columns and conditions; false for system columns and rows of unnamed types. */
+/* A scan node's columns and conditions; false for what only the scan itself can give. */
 static bool
-apply_scan(Scan *scan, InnerRow *row)
+apply_scan(InferRewrite *rw, Scan *scan, InnerRow *row)
 {
-	ScanContext context = {scan->scanrelid, row};
+	ScanContext context = {scan->scanrelid, row, NIL};
 	List *columns = NIL;
 	ListCell *lc;
+
+	if (IsA(scan, FunctionScan))
+		context.names = rt_fetch(scan->scanrelid, rw->stmt->rtable)->eref->colnames;
 
 	if (odd_column_walker((Node *) scan->plan.targetlist, &context) ||
 		odd_column_walker((Node *) scan->plan.qual, &context))
@@ -152,7 +166,7 @@ function_columns(Node *call, Oid *type)
 
 /* ROWS FROM lists functions, of which none returns a set: one row, the first. */
 static bool
-read_function(FunctionScan *scan, InnerRow *row)
+read_function(InferRewrite *rw, FunctionScan *scan, InnerRow *row)
 {
 	Oid type = InvalidOid;
 	ListCell *lc;
@@ -170,12 +184,12 @@ read_function(FunctionScan *scan, InnerRow *row)
 													   Int64GetDatum(1), false, FLOAT8PASSBYVAL));
 	else if (list_length(scan->functions) == 1)
 		row->rowtype = type;
-	return apply_scan(&scan->scan, row);
+	return apply_scan(rw, &scan->scan, row);
 }
 
 /* Is it a plan that gives at most one row, of expressions? */
 static bool
-read_inner(Plan *plan, InnerRow *row)
+read_inner(InferRewrite *rw, Plan *plan, InnerRow *row)
 {
 	ListCell *lc;
 
@@ -185,12 +199,12 @@ read_inner(Plan *plan, InnerRow *row)
 	{
 		case T_Memoize:
 		case T_Material:
-			return read_inner(plan->lefttree, row);
+			return read_inner(rw, plan->lefttree, row);
 		case T_SubqueryScan:
-			return read_inner(((SubqueryScan *) plan)->subplan, row) &&
-				   apply_scan((Scan *) plan, row);
+			return read_inner(rw, ((SubqueryScan *) plan)->subplan, row) &&
+				   apply_scan(rw, (Scan *) plan, row);
 		case T_FunctionScan:
-			return read_function((FunctionScan *) plan, row);
+			return read_function(rw, (FunctionScan *) plan, row);
 		case T_Result:
 			if (plan->lefttree != NULL)
 				return false;
@@ -260,7 +274,7 @@ infer_fold_lateral(InferRewrite *rw, NestLoop *node)
 	Result *result;
 	List *quals = NIL;
 
-	if (!read_inner(join->righttree, &row) || !is_foldable(node, &row))
+	if (!read_inner(rw, join->righttree, &row) || !is_foldable(node, &row))
 		return NULL;
 	row.columns = infer_unparametrize(row.columns, node->nestParams);
 	row.quals = infer_unparametrize(row.quals, node->nestParams);

@@ -1,6 +1,5 @@
 /*
- * scan/rewrite_scan.c - rules for scans, projections and DML: nodes that compute expressions per
- * row.
+ * scan/rewrite_scan.c - rules for scans and projections: nodes that compute expressions per row.
  */
 #include "postgres.h"
 
@@ -122,25 +121,6 @@ infer_proc_project_set(InferRewrite *rw, Plan *plan)
 	plan->targetlist = (List *) infer_build_expose(build, (Node *) tlist);
 	plan->lefttree = infer_build_end(build);
 	return infer_unchanged(plan);
-}
-
-/*
- * The source of an INSERT, UPDATE, DELETE or MERGE keeps its layout.  A RETURNING list is lifted if
- * there is one only (several result relations may have different layouts).
- */
-InferProc *
-infer_proc_modify_table(InferRewrite *rw, ModifyTable *node)
-{
-	Plan *plan = &node->plan;
-	InferProc *proc;
-
-	plan->lefttree = infer_proc_mat(rw, plan->lefttree);
-	if (list_length(node->returningLists) != 1 || !bms_is_empty(node->fdwDirectModifyPlans))
-		return infer_unchanged(plan);
-	plan->targetlist = linitial(node->returningLists);
-	proc = infer_lift(rw, plan, NIL);
-	node->returningLists = list_make1(plan->targetlist);
-	return proc;
 }
 
 /* Nodes that need all columns and conditions of their children: their layout stays. */
