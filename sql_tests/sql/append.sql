@@ -179,7 +179,7 @@ FROM queries ORDER BY n;
 
 -- a list of one row is a constant: no call when a query is planned
 \! mock reset
-EXPLAIN (COSTS OFF) SELECT id FROM t, (VALUES ((infer.embed('e', 'q', '{"dimensions": 2}'))[1])) AS v(e) WHERE id > v.e;
+DO $do$ BEGIN EXECUTE $$EXPLAIN SELECT id FROM t, (VALUES ((infer.embed('e', 'q', '{"dimensions": 2}'))[1])) AS v(e) WHERE id > v.e$$; END $do$;
 \! mock stat items
 -- where it stands
 EXPLAIN (COSTS OFF, VERBOSE) SELECT id, emb(x) FROM h WHERE score(x) > 0;
