@@ -61,6 +61,23 @@ GRANT SELECT ON p TO infer_append_user;
 GRANT USAGE ON FOREIGN SERVER infer_append TO infer_append_user;
 ANALYZE p, h, t, q, sink;
 
+-- foreign partitions, which Append asks at the same time
+CREATE EXTENSION IF NOT EXISTS postgres_fdw SCHEMA public;
+DO $$ BEGIN
+  EXECUTE format('CREATE SERVER infer_append_loopback FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host %L, port %L, dbname %L, async_capable %L)',
+    current_setting('unix_socket_directories'), current_setting('port'), current_database(), 'true');
+  EXECUTE format('CREATE USER MAPPING FOR CURRENT_USER SERVER infer_append_loopback OPTIONS (user %L)', current_user);
+END $$;
+CREATE TABLE far1 AS SELECT i AS id, 'f' || i AS x FROM generate_series(1, 20) AS i;
+CREATE TABLE far2 AS SELECT i AS id, 'g' || i AS x FROM generate_series(21, 40) AS i;
+CREATE TABLE f (id int, x text) PARTITION BY RANGE (id);
+CREATE FOREIGN TABLE f1 PARTITION OF f FOR VALUES FROM (0) TO (21) SERVER infer_append_loopback OPTIONS (table_name 'far1');
+CREATE FOREIGN TABLE f2 PARTITION OF f FOR VALUES FROM (21) TO (41) SERVER infer_append_loopback OPTIONS (table_name 'far2');
+CREATE TABLE f3 PARTITION OF f FOR VALUES FROM (41) TO (100);
+INSERT INTO f3 SELECT i, 'l' || i FROM generate_series(41, 50) AS i;
+CREATE SEQUENCE ticks;
+CREATE FUNCTION tick(text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$ BEGIN RETURN $1 || nextval('append.ticks'); END $$;
+
 CREATE TABLE queries (n serial, name text PRIMARY KEY, q text, pre text, post text);
 INSERT INTO queries (name, q) VALUES
   ('partitions', $$select id, emb(x) from p$$),
@@ -95,7 +112,13 @@ INSERT INTO queries (name, q) VALUES
   ('exists', $$select id from t where exists (select from p where p.id = t.id and score(p.x) > 0)$$),
   ('lateral', $$select t.id, l.e from t, lateral (select emb(u.x || t.x) e from (select x from p where id < t.id union all select x from h where id < t.id) u) l where t.id < 4$$),
   ('insert_dropped', $$with i as (insert into sink (id, e) select id, emb(x) from p returning *) select * from i$$),
+  ('foreign', $$select id, emb(x) from f order by id$$),
+  ('foreign_filter', $$select id, emb(x) from f where score(x || '!') > 0 order by id$$),
+  ('foreign_update', $$update f set x = emb(x) where id > 35 returning id, tableoid::regclass, ask(x)$$),
+  ('foreign_update_direct', $$with u as (update f set x = 'new' || id where id > 35 returning id, x, ask(x)) select * from u order by id$$),
   ('recursive', $$with recursive r as (select 1 i, emb('a') e union all select i + 1, emb('a' || i) from r where i < 5) select * from r$$);
+INSERT INTO queries (name, q, post) VALUES
+  ('foreign_update_constant', $$update f set x = case when id > 1000 then ask('never') else 'new' end where id > 35$$, 'select * from f order by id');
 INSERT INTO queries (name, pre, q) VALUES
   ('merge_append', 'set local enable_sort = off; set local enable_seqscan = off', $$select id, emb(x) from h order by id, x limit 30$$),
   ('merge_append_key', '', $$select * from (select score(x) s, x from t union all select score(x), x from h) u order by s limit 5$$),
@@ -134,7 +157,9 @@ INSERT INTO queries (name, q) VALUES
   ('values_subselect', $$select * from (values (1, emb((select min(x) from t))), (2, emb((select max(x) from t)))) v(i, e)$$),
   ('values_random', $$select i, e is null, r < 1 from (values (1, emb('a' || random()), random()), (2, emb('b' || random()), random())) v(i, e, r)$$),
   ('values_row', $$select v from (values (1, ask('a')), (2, ask('b'))) v(i, e)$$),
-  ('values_order_by_row', $$values (1, ask('a')), (2, ask('b')) order by "*VALUES*" desc$$),
+  ('values_order_by_row', $$values (ask('a')), ('b') order by "*VALUES*" desc$$),
+  ('values_random_columns', $$select a <> b from (values (ask('a' || random()), ask('a' || random())), (ask('a' || random()), ask('a' || random()))) v(a, b)$$),
+  ('values_volatile_above', $$select a = b from (select e a, e b from (values (tick(ask('a'))), (tick(ask('b')))) v(e)) s$$),
   ('values_union_all', $$select * from (values (1, ask('a')), (2, ask('b'))) v(i, e) union all select * from (values (3, ask('c')), (4, ask('d'))) w$$),
   ('values_cte', $$with v(i, e) as materialized (values (1, ask('a')), (2, ask('b'))) select a.e, b.e from v a, v b$$);
 INSERT INTO queries (name, pre, q) VALUES
@@ -186,6 +211,7 @@ EXPLAIN (COSTS OFF, VERBOSE) SELECT id, emb(x) FROM h WHERE score(x) > 0;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT c, emb(c) FROM (SELECT 'a' c UNION ALL SELECT x FROM t) s;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT emb(x) FROM t UNION ALL SELECT '{1}';
 EXPLAIN (COSTS OFF, VERBOSE) SELECT * FROM (VALUES (1, ask('a')), (2, ask('b')), (3, 'c')) AS v(i, e) WHERE i > 1;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT emb(x) FROM f;
 SET enable_sort = off;
 SET enable_seqscan = off;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT emb(y), id FROM p ORDER BY id LIMIT 3;
@@ -198,4 +224,5 @@ DROP SCHEMA append CASCADE;
 SELECT FROM infer.drop_model('c');
 SELECT FROM infer.drop_model('e');
 DROP SERVER infer_append;
+DROP SERVER infer_append_loopback CASCADE;
 DROP ROLE infer_append_user;
