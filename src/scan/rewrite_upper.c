@@ -6,6 +6,7 @@
 #include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
 #include "scan/rewrite.h"
+#include "utils/fmgroids.h"
 
 static Bitmapset *
 columns_to_set(int ncols, const AttrNumber *columns)
@@ -116,7 +117,8 @@ infer_proc_group(InferRewrite *rw, Plan *plan)
 typedef struct AggContext
 {
 	InferBuild *build;
-	List *vexprs; /* the child's columns, over build->child */
+	List *vexprs;      /* the child's columns, over build->child */
+	WindowAgg *window; /* or NULL */
 } AggContext;
 
 static Node *
@@ -147,6 +149,39 @@ extract_aggregate(AggContext *context, List **args, Expr **filter)
 		*filter = (Expr *) infer_build_expose(context->build, value);
 }
 
+/* Does this function look at one row of a whole partition?  Others pass by almost all of them. */
+static bool
+reads_one_row(WindowAgg *window, WindowFunc *func)
+{
+	switch (func->winfnoid)
+	{
+		case F_FIRST_VALUE:
+		case F_NTH_VALUE:
+			return (window->frameOptions & FRAMEOPTION_START_UNBOUNDED_PRECEDING) != 0;
+		case F_LAST_VALUE:
+			return (window->frameOptions & FRAMEOPTION_END_UNBOUNDED_FOLLOWING) != 0;
+		default:
+			return false;
+	}
+}
+
+/*
+ * The arguments of a window function that may stay unevaluated for a row: lag(a, n, default) looks
+ * at what is behind the first one only if it has to.
+ */
+static List *
+take_lazy_arguments(WindowAgg *window, WindowFunc *func)
+{
+	int eager = reads_one_row(window, func) ? 0 : 1;
+	List *lazy;
+
+	if (func->winagg || list_length(func->args) <= eager)
+		return NIL;
+	lazy = list_copy_tail(func->args, eager);
+	func->args = list_truncate(func->args, eager);
+	return lazy;
+}
+
 static Node *
 aggregate_mutator(Node *node, void *context)
 {
@@ -164,14 +199,8 @@ aggregate_mutator(Node *node, void *context)
 	if (IsA(node, WindowFunc))
 	{
 		WindowFunc *result = copyObject((WindowFunc *) node);
-		List *lazy = NIL;
+		List *lazy = take_lazy_arguments(((AggContext *) context)->window, result);
 
-		/* lag(a, n, default) evaluates what is behind the first argument only if it has to */
-		if (!result->winagg && result->args != NIL)
-		{
-			lazy = list_copy_tail(result->args, 1);
-			result->args = list_truncate(result->args, 1);
-		}
 		if (infer_contains_call((Node *) result->args) ||
 			infer_contains_call((Node *) result->aggfilter))
 			extract_aggregate(context, &result->args, &result->aggfilter);
@@ -228,8 +257,8 @@ InferProc *
 infer_proc_agg(InferRewrite *rw, Plan *plan)
 {
 	InferProc *child = infer_proc(rw, plan->lefttree);
-	AggContext context = {infer_build_begin(rw, child->plan), child->vexprs};
 	WindowAgg *window = IsA(plan, WindowAgg) ? (WindowAgg *) plan : NULL;
+	AggContext context = {infer_build_begin(rw, child->plan), child->vexprs, window};
 	InferProc *proc;
 	List *labels;
 	ListCell *lv;
