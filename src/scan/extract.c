@@ -259,7 +259,8 @@ extract_case(ExtractContext *context, CaseExpr *expr)
 }
 
 /*
- * Arguments and test belong to our row; the test also reads what the sub-plan returned.  Arguments
+ * Arguments and test belong to our row; the test also reads what the sub-plan returned.  It is not
+ * evaluated at all if that is nothing, which a correlated sub-plan decides for each row.  Arguments
  * that are made ahead have become steps now.
  */
 static Node *
@@ -274,7 +275,8 @@ extract_subplan(ExtractContext *context, SubPlan *expr)
 	inner.local_params = bms_copy(context->local_params);
 	foreach (lc, expr->paramIds)
 		inner.local_params = bms_add_member(inner.local_params, lfirst_int(lc));
-	result->testexpr = extract_mutator(expr->testexpr, &inner);
+	result->testexpr = expr->parParam == NIL ? extract_mutator(expr->testexpr, &inner)
+											 : leave_mutator(expr->testexpr, &inner);
 	return (Node *) result;
 }
 
