@@ -1,4 +1,4 @@
--- What the shapes cannot say: plan_S1, S7..S12, S14..S17, S22, S23 and the pitfalls P1, P11, P14, P15, P17.
+-- What the shapes cannot say: plan_S1, S7..S17, S22..S24 and the pitfalls P1, P11, P14, P15, P17.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_inference;
 RESET client_min_messages;
@@ -230,6 +230,19 @@ SET jit_inline_above_cost = 0;
 SET jit_optimize_above_cost = 0;
 SELECT string_agg(infer.complete('infer_s/m', x) || CASE WHEN g = 1 THEN infer.complete('infer_s/m', y) ELSE '' END, ' ' ORDER BY id)
   FROM st WHERE id <= 12 AND infer.complete('infer_s/m', y) <> 'y3';
+-- (they were, where that is installed)
+CREATE FUNCTION compiled(query text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  line text;
+BEGIN
+  FOR line IN EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF) ' || query LOOP
+    IF line ~ '^JIT' THEN
+      RETURN true;
+    END IF;
+  END LOOP;
+  RETURN false;
+END $$;
+SELECT pg_jit_available() = compiled($$SELECT infer.complete('infer_s/m', x) || 'a' FROM st WHERE id <= 12$$);
 RESET jit;
 RESET jit_above_cost;
 RESET jit_inline_above_cost;
@@ -262,7 +275,7 @@ SELECT a.id, s.c FROM (VALUES (1), (2), (3), (2)) AS a(id), LATERAL (
 SET client_min_messages = warning;
 DROP TABLE st, srl, sd CASCADE;
 DROP DOMAIN sdom;
-DROP FUNCTION slow, leak, analysed, sexpr, ssql, spl, semb, strig;
+DROP FUNCTION slow, leak, analysed, compiled, sexpr, ssql, spl, semb, strig;
 DROP SERVER infer_s CASCADE;
 DROP ROLE infer_scenarios_user;
 DROP ROLE infer_scenarios_owner;

@@ -1,4 +1,4 @@
-# Cancel, statement_timeout, pg_terminate_backend and fast shutdown end a call at once, whatever it
+# plan_S21: cancel, statement_timeout, pg_terminate_backend and fast shutdown end a call at once, whatever it
 # waits for: a permit, name resolution, the connection, TLS, the peer to take the request, the first
 # byte, the rest of the body, or the time of the next attempt. In each of these phases three
 # sessions wait: one in a function's own body, two in an InferScan. Nothing stays behind: no
