@@ -69,6 +69,18 @@ SELECT count(infer.embed('infer_b/' || id % 2, x, jsonb_build_object('dimensions
 \! mock stat requests items
 RESET pg_inference.streaming_mode;
 
+-- a batch that fills up while answers are taken leaves at once, not when somebody looks for permits
+SET pg_inference.streaming_mode = batch;
+SET statement_timeout = '5s';
+DO $$
+BEGIN
+  FOR i IN 1..10 LOOP
+    PERFORM id FROM bt WHERE id <= 100 AND ((emb(i || ' ' || id % 7))[1] > 2 OR emb(i || x) IS NULL);
+  END LOOP;
+END $$;
+RESET statement_timeout;
+RESET pg_inference.streaming_mode;
+
 -- the server's limits, by count (its default, without the option) and by bytes
 ALTER SERVER infer_b OPTIONS (DROP max_batch_size);
 SET pg_inference.streaming_mode = batch;

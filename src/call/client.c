@@ -278,13 +278,20 @@ void
 infer_client_wait(InferClient *client)
 {
 	InferTransport *transport = infer_pump_transport();
-	long timeout = infer_transport_timeout_ms(transport);
-	int64 retry_us = infer_pump_next_retry_us();
-	int64 begin = infer_now_us();
-	bool network = client->nrunning > 0;
+	long timeout;
+	int64 retry_us;
+	int64 begin;
+	bool network;
 
+	/* what filled up since the last push has not tried for a permit: nobody would wake us */
+	if (!dlist_is_empty(&client->ready))
+		infer_pump_send(client);
 	if (client->ask_again || !anything_pending(client))
 		return;
+	timeout = infer_transport_timeout_ms(transport);
+	retry_us = infer_pump_next_retry_us();
+	begin = infer_now_us();
+	network = client->nrunning > 0;
 	if (retry_us != PG_INT64_MAX)
 	{
 		int64 ms = Max((retry_us - begin + 999) / 1000, 0);
