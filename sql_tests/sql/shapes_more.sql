@@ -143,8 +143,8 @@ INSERT INTO shapes (n, want, q) VALUES
 INSERT INTO shapes (n, want, q, pre, post) VALUES
   ('insert_returning', '200/14', $$insert into sink select id, slow(x) from t returning e, slow(e)$$, '', ''),
   ('update_returning', '40/4', $$update t set y = slow(x) where id <= 20 returning id, slow(y)$$, '', ''),
-  ('delete_using', '60/4', $$delete from t using b where b.tid = t.id and t.g = 1 and keep(b.txt) returning b.id$$, '', 'select id from t'),
-  ('merge_delete', '100/7', $$merge into t using (select id, keep(x) as k from t offset 0) s on s.id = t.id when matched and not s.k then delete when matched then update set y = 'kept'$$, '', 'select id, y from t'),
+  ('delete_using', '60/4', $$delete from t using b where b.tid = t.id and t.g = 1 and keep(b.txt) returning b.id$$, '', 'select id from t order by id'),
+  ('merge_delete', '100/7', $$merge into t using (select id, keep(x) as k from t offset 0) s on s.id = t.id when matched and not s.k then delete when matched then update set y = 'kept'$$, '', 'select id, y from t order by id'),
   ('partitions_update', '60/6', $$update p set x = slow(x) where id <= 60$$, '', 'select * from p order by id'),
   ('partitions_move', '60/6', $$update p set id = 60 - id where keep(x)$$, '', 'select * from p order by id'),
   ('partitions_returning', '60/6', $$delete from p returning id, slow(x)$$, '', ''),
