@@ -24,7 +24,14 @@ INSERT INTO shapes (n, want, q, pre, post) VALUES
   ('merge_by_source', '100/7', $$merge into t using (select id from t where keep(x)) s on s.id=t.id when not matched by source then delete when matched then do nothing$$,
     'set local enable_nestloop=off', 'select id from t order by id'),
   ('json_table', '2/1', $$select slow(a) from json_table('[{"a": "1"}, {"a": "2"}]', '$[*]' columns (a text path '$.a')) j$$, '', ''),
-  ('json_value', NULL, $$select json_value(jsonb_build_object('a', slow(x)), '$.a') from t$$, '', ''),
+  ('json_value', '100/7', $$select json_value(jsonb_build_object('a', slow(x)), '$.a') from t$$, '', ''),
+  ('json_exists', '20/2', $$select id from t where id<=20 and not json_exists(jsonb_build_object(slow(x), 1), '$.a' error on error)$$, '', ''),
+  ('json_passing', NULL, $$select json_query(jsonb '[1, 2]', '$[*] ? (@ < $n)' passing length(slow(y)) as n with wrapper), json_value(nullif(to_jsonb(x), '"x1"'), '$' passing slow(x) as n) from t where id < 4$$, '', ''),
+  ('json_object', '107/8', $$select json_object('id': id, 'e': slow(x), 'y': slow(y) null on null returning jsonb) from t$$, '', ''),
+  ('json_objectagg', '100/7', $$select json_objectagg(id: slow(x)) from t$$, '', ''),
+  ('json_arrayagg', '105/8', $$select g, slow(json_arrayagg(slow(x) order by id)::text) from t group by g order by g$$, '', ''),
+  ('json_case', '107/9', $$select case slow(y) when json_object('a': x)::text then 'never' when 'Y1' then json_value(to_jsonb(slow(x)), '$') else json_array(slow(x))::text end from t$$, '', ''),
+  ('is_json', '100/7', $$select id from t where not slow(x) is json array$$, '', ''),
   ('any_value', '7/1', $$select g, any_value(slow(y)) is not null from t group by g order by g$$, '', '');
 \endif
 \if :is_18

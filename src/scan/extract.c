@@ -16,8 +16,8 @@
  * (P18).
  *
  * Where the executor may skip an operand by a rule not listed here (row comparison, subscripts of a
- * NULL array, SQL/JSON clauses, per-element coercion), calls stay where they are: their own body is
- * always right.
+ * NULL array, clauses of SQL/JSON queries, per-element coercion), calls stay where they are: their
+ * own body is always right.
  */
 #include "postgres.h"
 
@@ -212,6 +212,25 @@ fill_case_mutator(Node *node, void *context)
 		inner->arg = (Expr *) fill_case_mutator((Node *) inner->arg, context);
 		return (Node *) inner;
 	}
+#if PG_VERSION_NUM >= 160000
+	if (IsA(node, JsonConstructorExpr))
+	{
+		JsonConstructorExpr *inner = copyObject((JsonConstructorExpr *) node);
+
+		inner->args = (List *) fill_case_mutator((Node *) inner->args, context);
+		inner->func = (Expr *) fill_case_mutator((Node *) inner->func, context);
+		return (Node *) inner;
+	}
+#endif
+#if PG_VERSION_NUM >= 160000 && PG_VERSION_NUM < 170000
+	if (IsA(node, JsonValueExpr))
+	{
+		JsonValueExpr *inner = copyObject((JsonValueExpr *) node);
+
+		inner->raw_expr = (Expr *) fill_case_mutator((Node *) inner->raw_expr, context);
+		return (Node *) inner;
+	}
+#endif
 	return expression_tree_mutator(node, fill_case_mutator, context);
 }
 
@@ -309,6 +328,31 @@ extract_array_coerce(ExtractContext *context, ArrayCoerceExpr *expr)
 	return (Node *) result;
 }
 
+#if PG_VERSION_NUM >= 160000
+/* The coercion works on a placeholder for the result. */
+static Node *
+extract_json_constructor(ExtractContext *context, JsonConstructorExpr *expr)
+{
+	JsonConstructorExpr *result = copyObject(expr);
+
+	result->args = (List *) extract_mutator((Node *) expr->args, context);
+	result->func = (Expr *) extract_mutator((Node *) expr->func, context);
+	return (Node *) result;
+}
+#endif
+
+#if PG_VERSION_NUM >= 170000
+/* JSON_VALUE and its like: what is behind the document is not evaluated if that is NULL. */
+static Node *
+extract_json_query(ExtractContext *context, JsonExpr *expr)
+{
+	JsonExpr *result = (JsonExpr *) leave_mutator((Node *) expr, context);
+
+	result->formatted_expr = extract_mutator(expr->formatted_expr, context);
+	return (Node *) result;
+}
+#endif
+
 static Node *
 extract_mutator(Node *node, void *context)
 {
@@ -336,6 +380,18 @@ extract_mutator(Node *node, void *context)
 			return extract_subscript(context, (SubscriptingRef *) node);
 		case T_ArrayCoerceExpr:
 			return extract_array_coerce(context, (ArrayCoerceExpr *) node);
+#if PG_VERSION_NUM >= 160000
+		case T_JsonConstructorExpr:
+			return extract_json_constructor(context, (JsonConstructorExpr *) node);
+#endif
+#if PG_VERSION_NUM >= 170000
+		case T_JsonExpr:
+			return extract_json_query(context, (JsonExpr *) node);
+		case T_JsonValueExpr:
+#endif
+#if PG_VERSION_NUM >= 160000
+		case T_JsonIsPredicate:
+#endif
 		case T_List:
 		case T_TargetEntry:
 		case T_FuncExpr:

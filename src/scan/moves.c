@@ -296,6 +296,15 @@ is_component(Node *node)
 		case T_ReturningExpr:
 #endif
 			return true;
+#if PG_VERSION_NUM >= 160000
+		case T_JsonConstructorExpr:
+		{
+			/* JSON_ARRAYAGG and its like: EXPLAIN wants to see the aggregate in it */
+			Node *func = (Node *) ((JsonConstructorExpr *) node)->func;
+
+			return func != NULL && (IsA(func, Aggref) || IsA(func, WindowFunc));
+		}
+#endif
 		default:
 			return false;
 	}

@@ -205,6 +205,11 @@ case_test_walker(Node *node, void *context)
 		return case_test_walker((Node *) ((CaseExpr *) node)->arg, context);
 	if (IsA(node, ArrayCoerceExpr))
 		return case_test_walker((Node *) ((ArrayCoerceExpr *) node)->arg, context);
+#if PG_VERSION_NUM >= 160000
+	if (IsA(node, JsonConstructorExpr))
+		return case_test_walker((Node *) ((JsonConstructorExpr *) node)->args, context) ||
+			   case_test_walker((Node *) ((JsonConstructorExpr *) node)->func, context);
+#endif
 	return expression_tree_walker(node, case_test_walker, context);
 }
 
