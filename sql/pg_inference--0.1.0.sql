@@ -29,7 +29,11 @@ CREATE TABLE infer.model_catalog (
 	server text COLLATE "C" NOT NULL,
 	remote_model text COLLATE "C" NOT NULL,
 	owner text COLLATE "C" NOT NULL,
-	CONSTRAINT model_catalog_pkey PRIMARY KEY (name)
+	input_price double precision,
+	output_price double precision,
+	CONSTRAINT model_catalog_pkey PRIMARY KEY (name),
+	CONSTRAINT model_catalog_input_price CHECK (input_price >= 0 AND input_price < 'Infinity'),
+	CONSTRAINT model_catalog_output_price CHECK (output_price >= 0 AND output_price < 'Infinity')
 );
 
 REVOKE ALL ON TABLE infer.model_catalog FROM PUBLIC;
@@ -50,19 +54,21 @@ CREATE TRIGGER note_change
 ALTER TABLE infer.model_catalog ENABLE ALWAYS TRIGGER note_change;
 
 CREATE VIEW infer.models AS
-	SELECT name, task, server, remote_model, owner
+	SELECT name, task, server, remote_model, owner, input_price, output_price
 	FROM infer.model_catalog;
 
 GRANT SELECT ON infer.models TO PUBLIC;
 
 CREATE FUNCTION infer.create_model(name text, task text, server text,
-	remote_model text DEFAULT NULL)
+	remote_model text DEFAULT NULL, input_price double precision DEFAULT NULL,
+	output_price double precision DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_create_model'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION infer.alter_model(name text, server text DEFAULT NULL,
-	remote_model text DEFAULT NULL)
+	remote_model text DEFAULT NULL, input_price double precision DEFAULT NULL,
+	output_price double precision DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_alter_model'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -113,54 +119,60 @@ CREATE TYPE infer.jsonb_outcome AS (
 );
 
 --
--- Calls. Recognised by their C symbol, not by their name.
+-- Calls. Recognised by their C symbol, not by their name. COST is what they have in a server that
+-- does not load the library yet; call_support knows better.
 --
+
+CREATE FUNCTION infer.call_support(internal)
+RETURNS internal
+AS 'MODULE_PATHNAME', 'infer_call_support'
+LANGUAGE C STRICT;
 
 CREATE FUNCTION infer.embed(model text, input text,
 	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
 RETURNS real[]
 AS 'MODULE_PATHNAME', 'infer_embed'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_support;
 
 CREATE FUNCTION infer.complete(model text, prompt text,
 	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
 RETURNS text
 AS 'MODULE_PATHNAME', 'infer_complete'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_support;
 
 CREATE FUNCTION infer.chat(model text, messages jsonb,
 	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
 RETURNS text
 AS 'MODULE_PATHNAME', 'infer_chat'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_support;
 
 CREATE FUNCTION infer.call(model text, body jsonb, options jsonb DEFAULT '{}')
 RETURNS jsonb
 AS 'MODULE_PATHNAME', 'infer_call_raw'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_support;
 
 CREATE FUNCTION infer.try_embed(model text, input text,
 	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
 RETURNS infer.embed_outcome
 AS 'MODULE_PATHNAME', 'infer_try_embed'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_support;
 
 CREATE FUNCTION infer.try_complete(model text, prompt text,
 	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
 RETURNS infer.text_outcome
 AS 'MODULE_PATHNAME', 'infer_try_complete'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_support;
 
 CREATE FUNCTION infer.try_chat(model text, messages jsonb,
 	parameters jsonb DEFAULT '{}', options jsonb DEFAULT '{}')
 RETURNS infer.text_outcome
 AS 'MODULE_PATHNAME', 'infer_try_chat'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_support;
 
 CREATE FUNCTION infer.try_call(model text, body jsonb, options jsonb DEFAULT '{}')
 RETURNS infer.jsonb_outcome
 AS 'MODULE_PATHNAME', 'infer_try_call'
-LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000;
+LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_support;
 
 --
 -- Statistics. Admission keys name hosts of all databases, so they are for those who may read all
@@ -185,16 +197,57 @@ LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 10 ROWS 20;
 CREATE VIEW infer.stat_admission AS
 	SELECT * FROM infer._stat_admission();
 
+-- Also for all databases.
+CREATE FUNCTION infer._stat_models(
+	OUT database name,
+	OUT server name,
+	OUT remote_model text,
+	OUT task text,
+	OUT requests bigint,
+	OUT rows bigint,
+	OUT latency interval,
+	OUT rows_per_request double precision,
+	OUT row_latency interval,
+	OUT input_tokens_per_row double precision,
+	OUT output_tokens_per_row double precision,
+	OUT last_answer timestamp with time zone)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_stat_models'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 10 ROWS 20;
+
+CREATE FUNCTION infer.call_cost(model text, task text)
+RETURNS double precision
+AS 'MODULE_PATHNAME', 'infer_call_cost'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
+-- A model of this database that several names stand for has a row for each.
+CREATE VIEW infer.stat_models AS
+	SELECT s.database, m.name AS model, s.server, s.remote_model, s.task, s.requests, s.rows,
+		s.latency, s.rows_per_request, s.row_latency, s.input_tokens_per_row,
+		s.output_tokens_per_row, s.last_answer,
+		CASE WHEN s.database = current_database()
+			THEN infer.call_cost(coalesce(m.name, s.server || '/' || s.remote_model), s.task)
+		END AS cost
+	FROM infer._stat_models() AS s
+	LEFT JOIN infer.model_catalog AS m
+		ON s.database = current_database() AND m.server = s.server
+		AND m.remote_model = s.remote_model;
+
 CREATE FUNCTION infer.stat_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_stat_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
+REVOKE ALL ON FUNCTION infer.call_support(internal) FROM PUBLIC;
 REVOKE ALL ON FUNCTION infer._stat_admission() FROM PUBLIC;
+REVOKE ALL ON FUNCTION infer._stat_models() FROM PUBLIC;
 REVOKE ALL ON TABLE infer.stat_admission FROM PUBLIC;
+REVOKE ALL ON TABLE infer.stat_models FROM PUBLIC;
 REVOKE ALL ON FUNCTION infer.stat_reset() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION infer._stat_admission() TO pg_read_all_stats;
+GRANT EXECUTE ON FUNCTION infer._stat_models() TO pg_read_all_stats;
 GRANT SELECT ON TABLE infer.stat_admission TO pg_read_all_stats;
+GRANT SELECT ON TABLE infer.stat_models TO pg_read_all_stats;
 
 CREATE FUNCTION infer.version()
 RETURNS text
@@ -216,17 +269,19 @@ COMMENT ON TABLE infer.model_catalog IS
 COMMENT ON FUNCTION infer.note_model_change() IS
 	'Trigger of infer.model_catalog: has all sessions read it anew';
 COMMENT ON VIEW infer.models IS
-	'Models: name, task, server that serves it, what the server calls it, owning role';
+	'Models: name, task, server that serves it, what the server calls it, owning role, prices';
 COMMENT ON COLUMN infer.models.name IS 'what calls name it';
 COMMENT ON COLUMN infer.models.task IS 'embed, complete, chat or call';
 COMMENT ON COLUMN infer.models.server IS 'the foreign server that serves it';
 COMMENT ON COLUMN infer.models.remote_model IS 'what that server calls it';
 COMMENT ON COLUMN infer.models.owner IS 'the role that may alter and drop it';
+COMMENT ON COLUMN infer.models.input_price IS 'what a million input tokens cost; NULL: not known';
+COMMENT ON COLUMN infer.models.output_price IS 'what a million output tokens cost; NULL: not known';
 
-COMMENT ON FUNCTION infer.create_model(text, text, text, text) IS
-	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server, and what the server calls it (default: the name). Needs USAGE on the server. Raises if the model exists';
-COMMENT ON FUNCTION infer.alter_model(text, text, text) IS
-	'Moves a model to another server or remote model; NULL leaves either as it is. Needs ownership of the model, and USAGE on the new server';
+COMMENT ON FUNCTION infer.create_model(text, text, text, text, double precision, double precision) IS
+	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server, what the server calls it (default: the name), and what a million input and output tokens cost, in any one currency (default: not known). Needs USAGE on the server. Raises if the model exists';
+COMMENT ON FUNCTION infer.alter_model(text, text, text, double precision, double precision) IS
+	'Moves a model to another server or remote model, or changes its prices; NULL leaves each as it is. Needs ownership of the model, and USAGE on the new server';
 COMMENT ON FUNCTION infer.drop_model(text) IS
 	'Drops a model. Needs ownership of it. Raises if there is no such model';
 
@@ -268,7 +323,29 @@ COMMENT ON COLUMN infer.stat_admission.succeeded IS 'requests that were answered
 COMMENT ON COLUMN infer.stat_admission.overloaded IS 'requests refused for overload (429, 503)';
 COMMENT ON COLUMN infer.stat_admission.failed IS 'requests that failed otherwise';
 COMMENT ON COLUMN infer.stat_admission.ignored IS 'requests cancelled or never sent';
+COMMENT ON FUNCTION infer._stat_models() IS
+	'Source of the view infer.stat_models';
+COMMENT ON VIEW infer.stat_models IS
+	'What the answers of each model took, in all databases, since start or stat_reset(); planning orders calls by it. Raises unless the library was preloaded';
+COMMENT ON COLUMN infer.stat_models.database IS 'database of the server';
+COMMENT ON COLUMN infer.stat_models.model IS 'name of the model in this database; NULL if it has none';
+COMMENT ON COLUMN infer.stat_models.server IS 'foreign server that answered';
+COMMENT ON COLUMN infer.stat_models.remote_model IS 'what that server calls the model; hash: and a number for very long names';
+COMMENT ON COLUMN infer.stat_models.task IS 'what it was asked for: embed, complete, chat or call';
+COMMENT ON COLUMN infer.stat_models.requests IS 'requests that were answered';
+COMMENT ON COLUMN infer.stat_models.rows IS 'rows in these requests';
+COMMENT ON COLUMN infer.stat_models.latency IS 'mean time of a request of late, from sending to the last byte';
+COMMENT ON COLUMN infer.stat_models.rows_per_request IS 'mean of late';
+COMMENT ON COLUMN infer.stat_models.row_latency IS 'latency by rows_per_request';
+COMMENT ON COLUMN infer.stat_models.input_tokens_per_row IS 'mean of late, as answers report it; NULL if none did';
+COMMENT ON COLUMN infer.stat_models.output_tokens_per_row IS 'mean of late, as answers report it; NULL if none did';
+COMMENT ON COLUMN infer.stat_models.last_answer IS 'when the last answer came';
+COMMENT ON COLUMN infer.stat_models.cost IS 'COST of a call in plans that are made now; NULL for other databases';
+COMMENT ON FUNCTION infer.call_cost(text, text) IS
+	'COST of a call to a model for a task in plans that are made now';
+COMMENT ON FUNCTION infer.call_support(internal) IS
+	'Planner support of the functions that call models: their cost';
 COMMENT ON FUNCTION infer.stat_reset() IS
-	'Sets the counters and peaks of infer.stat_admission to zero; the limits stay. For superusers, and roles granted EXECUTE';
+	'Sets the counters and peaks of infer.stat_admission to zero, where the limits stay, and forgets what infer.stat_models shows. For superusers, and roles granted EXECUTE';
 COMMENT ON FUNCTION infer.version() IS
 	'Version of the library in use, for example 0.1.0';

@@ -28,6 +28,18 @@ SELECT infer.create_model('x', 'complete', 'infer_m1', '');
 SELECT infer.create_model(NULL, 'complete', 'infer_m1');
 SELECT infer.create_model('x', NULL, 'infer_m1');
 SELECT infer.create_model('x', 'complete', NULL);
+-- prices are numbers, not negative
+SELECT infer.create_model('x', 'complete', 'infer_m1', input_price => -0.01);
+SELECT infer.create_model('x', 'complete', 'infer_m1', input_price => 'Infinity');
+SELECT infer.create_model('x', 'complete', 'infer_m1', output_price => 'NaN');
+\echo :LAST_ERROR_SQLSTATE
+SELECT infer.create_model('priced', 'complete', 'infer_m1', input_price => 0.02, output_price => 1e-300);
+SELECT infer.alter_model('priced', output_price => -1);
+SELECT infer.alter_model('priced', output_price => 0);
+SELECT * FROM infer.models WHERE name = 'priced';
+SELECT infer.alter_model('priced', remote_model => 'p', input_price => 1e308);
+SELECT * FROM infer.models WHERE name = 'priced';
+SELECT infer.drop_model('priced');
 -- takes USAGE on the server
 SELECT infer.create_model('x', 'complete', 'infer_m2');
 \echo :LAST_ERROR_SQLSTATE
@@ -114,6 +126,8 @@ INSERT INTO infer.model_catalog VALUES ('byhand', 'complete', 'infer_m1', 'x', '
 SELECT infer.complete('byhand', 'hello') IS NOT NULL AS answered;
 UPDATE infer.model_catalog SET task = 'embed' WHERE name = 'byhand';
 SELECT infer.complete('byhand', 'hello');
+UPDATE infer.model_catalog SET input_price = 'NaN' WHERE name = 'byhand';
+UPDATE infer.model_catalog SET output_price = -1 WHERE name = 'byhand';
 SELECT infer.drop_model('byhand');
 
 -- an owner that is gone: superusers only

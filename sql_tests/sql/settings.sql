@@ -25,7 +25,7 @@ SELECT name, value, pg_temp.refused(name, value) FROM (VALUES
   ('enable', 'maybe'), ('streaming_mode', 'rows'), ('on_error', 'ignore'), ('retry', 'always'), ('plan_time_calls', 'sometimes'),
   ('dispatch_batch_size', '-2'), ('request_timeout', '0'), ('connect_timeout', '0s'), ('max_attempts', '0'), ('buffer_memory', '1kB'),
   ('max_response_size', '2GB'), ('memo_memory', '1kB'), ('statement_call_budget', '-1'), ('statement_token_budget', '-1'),
-  ('limiter_max_limit', '-1'), ('max_admission_keys', '1')) AS v(name, value) ORDER BY name COLLATE "C";
+  ('limiter_max_limit', '-1'), ('max_admission_keys', '1'), ('call_cost', '999'), ('price_seconds', '-1'), ('price_seconds', 'NaN')) AS v(name, value) ORDER BY name COLLATE "C";
 SET pg_inference.allowed_hosts = 'http://localhost/v1';
 -- units
 SET pg_inference.request_timeout = '2min';
@@ -45,11 +45,13 @@ SET pg_inference.limiter_max_limit = 1000;
 SET pg_inference.enable = off;
 -- nor see who calls whom
 SELECT count(*) FROM infer.stat_admission;
+SELECT count(*) FROM infer.stat_models;
 SELECT infer.stat_reset();
 RESET ROLE;
 GRANT pg_read_all_stats TO infer_settings_user;
 SET ROLE infer_settings_user;
 SELECT count(*) >= 0 AS readable FROM infer.stat_admission;
+SELECT count(*) >= 0 AS readable FROM infer.stat_models;
 SELECT infer.stat_reset();
 RESET ROLE;
 RESET pg_inference.enable;

@@ -84,7 +84,7 @@ ask(qq{CREATE ROLE app;
 	GRANT USAGE ON FOREIGN SERVER by_env TO app;
 	CREATE USER MAPPING FOR PUBLIC SERVER by_env OPTIONS (api_key_env 'INFER_TEST_KEY');
 	SET ROLE app;
-	SELECT infer.create_model('apps', 'complete', 'by_env', 'remote');});
+	SELECT infer.create_model('apps', 'complete', 'by_env', 'remote', 0.15, 0.6);});
 
 my $as_app = 'SET ROLE app;';
 is(attempt("$as_app SELECT infer.embed('m', 'by file') IS NOT NULL"),

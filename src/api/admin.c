@@ -35,22 +35,41 @@ infer_required_text(FunctionCallInfo fcinfo, int arg, const char *name)
 	return infer_optional_text(fcinfo, arg);
 }
 
-/* create_model(name, task, server, remote_model) */
+/* A double precision argument, NULL for SQL NULL. */
+static const double *
+infer_optional_float(FunctionCallInfo fcinfo, int arg, double *value)
+{
+	if (PG_ARGISNULL(arg))
+		return NULL;
+	*value = PG_GETARG_FLOAT8(arg);
+	return value;
+}
+
+/* create_model(name, task, server, remote_model, input_price, output_price) */
 Datum
 infer_create_model(PG_FUNCTION_ARGS)
 {
+	double input_price;
+	double output_price;
+
 	infer_model_create(infer_required_text(fcinfo, 0, "name"),
 					   infer_required_text(fcinfo, 1, "task"),
-					   infer_required_text(fcinfo, 2, "server"), infer_optional_text(fcinfo, 3));
+					   infer_required_text(fcinfo, 2, "server"), infer_optional_text(fcinfo, 3),
+					   infer_optional_float(fcinfo, 4, &input_price),
+					   infer_optional_float(fcinfo, 5, &output_price));
 	PG_RETURN_VOID();
 }
 
-/* alter_model(name, server, remote_model) */
+/* alter_model(name, server, remote_model, input_price, output_price) */
 Datum
 infer_alter_model(PG_FUNCTION_ARGS)
 {
+	double input_price;
+	double output_price;
+
 	infer_model_alter(infer_required_text(fcinfo, 0, "name"), infer_optional_text(fcinfo, 1),
-					  infer_optional_text(fcinfo, 2));
+					  infer_optional_text(fcinfo, 2), infer_optional_float(fcinfo, 3, &input_price),
+					  infer_optional_float(fcinfo, 4, &output_price));
 	PG_RETURN_VOID();
 }
 

@@ -1,18 +1,22 @@
 /*
- * api/stats.c - what infer.stat_admission shows, and infer.stat_reset().
+ * api/stats.c - what infer.stat_admission and infer.stat_models show, and infer.stat_reset().
  */
 #include "postgres.h"
 
+#include "commands/dbcommands.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
 #include "pg/guc.h"
 #include "shmem/admission.h"
+#include "shmem/observed.h"
 
 PG_FUNCTION_INFO_V1(infer_stat_admission);
+PG_FUNCTION_INFO_V1(infer_stat_models);
 PG_FUNCTION_INFO_V1(infer_stat_reset);
 
 /* Columns of infer_stat_admission(), in order. */
@@ -31,6 +35,36 @@ enum
 	COL_COUNT
 };
 
+/* Columns of infer_stat_models(), in order. */
+enum
+{
+	MODEL_DATABASE,
+	MODEL_SERVER,
+	MODEL_REMOTE_MODEL,
+	MODEL_TASK,
+	MODEL_REQUESTS,
+	MODEL_ROWS,
+	MODEL_LATENCY,
+	MODEL_ROWS_PER_REQUEST,
+	MODEL_ROW_LATENCY,
+	MODEL_INPUT_TOKENS,
+	MODEL_OUTPUT_TOKENS,
+	MODEL_LAST_ANSWER,
+	MODEL_COUNT
+};
+
+static void
+begin_rows(FunctionCallInfo fcinfo, const char *symbol, int ncolumns)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	infer_require_preload();
+	InitMaterializedSRF(fcinfo, 0);
+	if (rsinfo->setDesc->natts != ncolumns)
+		elog(ERROR, "%s is declared with %d columns instead of %d", symbol, rsinfo->setDesc->natts,
+			 ncolumns);
+}
+
 /* A row per admission key. Entries are read one by one: each is consistent in itself. */
 Datum
 infer_stat_admission(PG_FUNCTION_ARGS)
@@ -38,12 +72,7 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	InferAdmissionStat stat;
 
-	infer_require_preload();
-	InitMaterializedSRF(fcinfo, 0);
-	if (rsinfo->setDesc->natts != COL_COUNT)
-		elog(ERROR, "infer_stat_admission is declared with %d columns instead of %d",
-			 rsinfo->setDesc->natts, COL_COUNT);
-
+	begin_rows(fcinfo, "infer_stat_admission", COL_COUNT);
 	for (int i = 0; infer_admission_stat(i, &stat); i++)
 	{
 		Datum values[COL_COUNT];
@@ -64,11 +93,68 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Sets counters and peaks of all keys to zero. Who may: by EXECUTE privilege. */
+static Datum
+seconds_datum(double seconds)
+{
+	Interval *interval = palloc0(sizeof(Interval));
+
+	interval->time = (TimeOffset) (seconds * USECS_PER_SEC);
+	return IntervalPGetDatum(interval);
+}
+
+static Datum
+name_datum(const char *text)
+{
+	Name name = palloc0(NAMEDATALEN);
+
+	namestrcpy(name, text);
+	return NameGetDatum(name);
+}
+
+/* A row per model, server and task that answered, of all databases that are still there. */
+Datum
+infer_stat_models(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	InferObservedStat stat;
+
+	begin_rows(fcinfo, "infer_stat_models", MODEL_COUNT);
+	for (int i = 0; i < INFER_OBSERVED_PLACES; i++)
+	{
+		const InferObserved *observed = &stat.observed;
+		Datum values[MODEL_COUNT];
+		bool nulls[MODEL_COUNT] = {false};
+		char *database;
+
+		if (!infer_observed_stat(i, &stat) ||
+			(database = get_database_name(stat.key.database)) == NULL)
+			continue;
+		values[MODEL_DATABASE] = name_datum(database);
+		values[MODEL_SERVER] = name_datum(stat.server_name);
+		values[MODEL_REMOTE_MODEL] = CStringGetTextDatum(stat.key.remote_model);
+		values[MODEL_TASK] = CStringGetTextDatum(infer_task_name(stat.key.task));
+		values[MODEL_REQUESTS] = Int64GetDatum(observed->requests);
+		values[MODEL_ROWS] = Int64GetDatum(observed->rows);
+		values[MODEL_LATENCY] = seconds_datum(observed->seconds_per_request);
+		values[MODEL_ROWS_PER_REQUEST] = Float8GetDatum(observed->rows_per_request);
+		values[MODEL_ROW_LATENCY] = seconds_datum(observed->pace.seconds);
+		values[MODEL_INPUT_TOKENS] = Float8GetDatum(observed->pace.input_tokens);
+		nulls[MODEL_INPUT_TOKENS] = observed->pace.input_tokens < 0;
+		values[MODEL_OUTPUT_TOKENS] = Float8GetDatum(observed->pace.output_tokens);
+		nulls[MODEL_OUTPUT_TOKENS] = observed->pace.output_tokens < 0;
+		values[MODEL_LAST_ANSWER] = TimestampTzGetDatum(stat.last);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Sets counters and peaks of all keys to zero, and forgets what was observed. Who may: by EXECUTE
+ * privilege. */
 Datum
 infer_stat_reset(PG_FUNCTION_ARGS)
 {
 	infer_require_preload();
 	infer_admission_stat_reset();
+	infer_observed_reset();
 	PG_RETURN_VOID();
 }

@@ -19,6 +19,7 @@
 #include "call/internal.h"
 #include "core/proof.h"
 #include "core/retry.h"
+#include "shmem/observed.h"
 
 #define USAGE_MAX 8192 /* bytes; it is some hundred */
 
@@ -307,6 +308,23 @@ count_tokens(InferBatch *batch, const InferReply *reply)
 	infer_memo_charge_tokens(batch->class->memo, prompt + completion);
 }
 
+/* Answered requests only: how fast a server refuses says nothing of what its answers take. */
+static void
+note_figures(const InferBatch *batch, const InferReply *reply, int64 elapsed_us)
+{
+	const InferTarget *target = batch->class->target;
+	InferRequestFigures figures = {
+		.seconds = elapsed_us / 1e6,
+		.rows = batch->nanswers,
+		.input_tokens = reply->prompt_tokens,
+		.output_tokens = reply->completion_tokens,
+	};
+	InferObservedKey key;
+
+	infer_observed_key(&key, target->server->oid, batch->class->task, target->remote_model);
+	infer_observed_note(&key, target->server->name, &figures);
+}
+
 /* A whole answer with a good status: its items go to the rows. */
 static void
 handle_reply(InferBatch *batch, const InferHttpResult *result)
@@ -335,6 +353,7 @@ handle_reply(InferBatch *batch, const InferHttpResult *result)
 		answer->usage = make_usage(&reply, batch->nanswers, infer_memo_context(answer->memo));
 		resolve(batch, answer, status, total_us);
 	}
+	note_figures(batch, &reply, elapsed_us);
 	infer_reply_free(&reply);
 	infer_batch_landed(batch, INFER_VERDICT_SUCCESS, elapsed_us);
 	infer_batch_free(batch);

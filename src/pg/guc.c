@@ -16,6 +16,9 @@
 
 bool infer_guc_enable = true;
 int infer_guc_hoist_calls = INFER_HOIST_EXACT;
+int infer_guc_call_cost = 10000;
+bool infer_guc_observed_costs = true;
+double infer_guc_price_seconds = 1000;
 int infer_guc_streaming_mode = INFER_MODE_AUTOMATIC;
 int infer_guc_dispatch_batch_size = -1;
 int infer_guc_request_timeout = 60000;
@@ -115,6 +118,11 @@ define_settings_a_to_m(void)
 							"Memory for rows read ahead and their answers, per scan.", NULL,
 							&infer_guc_buffer_memory, 32 * 1024, 64, MAX_KILOBYTES, PGC_USERSET,
 							GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_inference.call_cost", "Planner's cost of a call to a model of which nothing is known.",
+		"In the unit of CREATE FUNCTION's COST; what is known of a model makes "
+		"it up to four times dearer or eight times cheaper.",
+		&infer_guc_call_cost, 10000, 1000, 1000000, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.connect_timeout",
 							"Time for name resolution, connection and TLS handshake.", NULL,
 							&infer_guc_connect_timeout, 5000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
@@ -162,6 +170,10 @@ define_settings_a_to_m(void)
 static void
 define_settings_n_to_z(void)
 {
+	DefineCustomBoolVariable(
+		"pg_inference.observed_costs", "Has the planner cost calls by what earlier answers took.",
+		"Off, costs depend on prices only, and plans on nothing that happens.",
+		&infer_guc_observed_costs, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_inference.on_error", "What a failed call does to its statement.",
 							 "fail raises the error, null makes the result NULL.",
 							 &infer_guc_on_error, INFER_ON_ERROR_FAIL, on_error_choices,
@@ -172,6 +184,11 @@ define_settings_n_to_z(void)
 							 "raises an error instead.",
 							 &plan_time_calls, true, plan_time_choices, PGC_USERSET, 0, NULL,
 							 assign_plan_time_calls, NULL);
+	DefineCustomRealVariable(
+		"pg_inference.price_seconds",
+		"Seconds of waiting that one unit of currency is worth to the planner.",
+		"Weighs prices of models against their latency; 0 ignores prices.",
+		&infer_guc_price_seconds, 1000, 0, 1e9, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.request_timeout",
 							"Time for one attempt, from connecting to the last byte.", NULL,
 							&infer_guc_request_timeout, 60000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,

@@ -24,6 +24,9 @@ typedef enum InferHoistCalls
 
 extern bool infer_guc_enable;                /* user, on */
 extern int infer_guc_hoist_calls;            /* user, InferHoistCalls, exact */
+extern int infer_guc_call_cost;              /* user, 10000 */
+extern bool infer_guc_observed_costs;        /* user, on */
+extern double infer_guc_price_seconds;       /* user, 1000 */
 extern int infer_guc_streaming_mode;         /* user, InferStreamingMode */
 extern int infer_guc_dispatch_batch_size;    /* user, -1 */
 extern int infer_guc_request_timeout;        /* user, ms, 60 s */

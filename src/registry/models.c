@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -21,6 +23,7 @@
 #include "tcop/utility.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/float.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -35,16 +38,18 @@ enum
 	INFER_MODEL_SERVER,
 	INFER_MODEL_REMOTE_MODEL,
 	INFER_MODEL_OWNER,
-	INFER_MODEL_COLUMNS = INFER_MODEL_OWNER
+	INFER_MODEL_INPUT_PRICE,
+	INFER_MODEL_OUTPUT_PRICE,
+	INFER_MODEL_COLUMNS = INFER_MODEL_OUTPUT_PRICE
 };
 
 static Oid
-infer_catalog_relation(const char *name)
+infer_catalog_relation(const char *name, bool missing_ok)
 {
 	Oid namespace = get_namespace_oid("infer", true);
 	Oid relation = OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
 
-	if (!OidIsValid(relation))
+	if (!OidIsValid(relation) && !missing_ok)
 		ereport(ERROR, (errcode(infer_errcode_config()),
 						errmsg("pg_inference is not installed in this database"),
 						errhint("Install it with CREATE EXTENSION pg_inference.")));
@@ -52,9 +57,9 @@ infer_catalog_relation(const char *name)
 }
 
 Oid
-infer_model_catalog(void)
+infer_model_catalog(bool missing_ok)
 {
-	return infer_catalog_relation("model_catalog");
+	return infer_catalog_relation("model_catalog", missing_ok);
 }
 
 /* One by one, for a later version of the extension may have more columns than this library knows.
@@ -70,18 +75,27 @@ infer_text_column(HeapTuple tuple, TupleDesc desc, int column)
 	return TextDatumGetCString(value);
 }
 
+static double
+infer_price_column(HeapTuple tuple, TupleDesc desc, int column)
+{
+	bool isnull;
+	Datum value = heap_getattr(tuple, column, desc, &isnull);
+
+	return isnull ? INFER_PRICE_UNKNOWN : DatumGetFloat8(value);
+}
+
 InferModel *
 infer_model_read(const char *name)
 {
-	Relation catalog = table_open(infer_model_catalog(), AccessShareLock);
+	Relation catalog = table_open(infer_model_catalog(false), AccessShareLock);
 	InferModel *model = NULL;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple tuple;
 
 	ScanKeyInit(&key, INFER_MODEL_NAME, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(name));
-	scan = systable_beginscan(catalog, infer_catalog_relation("model_catalog_pkey"), true, NULL, 1,
-							  &key);
+	scan = systable_beginscan(catalog, infer_catalog_relation("model_catalog_pkey", false), true,
+							  NULL, 1, &key);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
@@ -93,6 +107,8 @@ infer_model_read(const char *name)
 		model->server = infer_text_column(tuple, desc, INFER_MODEL_SERVER);
 		model->remote_model = infer_text_column(tuple, desc, INFER_MODEL_REMOTE_MODEL);
 		model->owner = infer_text_column(tuple, desc, INFER_MODEL_OWNER);
+		model->input_price = infer_price_column(tuple, desc, INFER_MODEL_INPUT_PRICE);
+		model->output_price = infer_price_column(tuple, desc, INFER_MODEL_OUTPUT_PRICE);
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
@@ -104,7 +120,7 @@ infer_model_read(const char *name)
 static uint64
 infer_catalog_execute(const char *sql, int nargs, const char **args, char **result)
 {
-	Relation catalog = table_open(infer_model_catalog(), RowExclusiveLock);
+	Relation catalog = table_open(infer_model_catalog(false), RowExclusiveLock);
 	MemoryContext caller = CurrentMemoryContext;
 	Oid types[INFER_MODEL_COLUMNS];
 	Datum values[INFER_MODEL_COLUMNS];
@@ -159,18 +175,19 @@ infer_check_text(const char *what, const char *value, size_t max)
 	}
 }
 
-static void
-infer_check_task(const char *task)
+InferTask
+infer_task_parse(const char *task)
 {
 	for (int i = 0; i < INFER_TASK_COUNT; i++)
 	{
 		if (strcmp(task, infer_task_name(i)) == 0)
-			return;
+			return i;
 	}
 	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("unknown task \"%s\"", task),
 					errhint("Tasks are: %s, %s, %s, %s.", infer_task_name(INFER_TASK_EMBED),
 							infer_task_name(INFER_TASK_COMPLETE), infer_task_name(INFER_TASK_CHAT),
 							infer_task_name(INFER_TASK_CALL))));
+	return INFER_TASK_COUNT; /* not reached */
 }
 
 /* The caller may bind a model to this server. */
@@ -180,8 +197,22 @@ infer_check_server(const char *server)
 	infer_server_require_usage(infer_server_find(server, NULL), server, GetUserId());
 }
 
+/* A checked price as text; NULL stays NULL. */
+static const char *
+infer_price_text(const char *what, const double *price)
+{
+	if (price == NULL)
+		return NULL;
+	if (isnan(*price) || isinf(*price) || *price < 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("the %s must be a finite number that is not negative", what),
+						errhint("It is what a million tokens cost; 0 stands for free of charge.")));
+	return float8out_internal(*price);
+}
+
 void
-infer_model_create(const char *name, const char *task, const char *server, const char *remote_model)
+infer_model_create(const char *name, const char *task, const char *server, const char *remote_model,
+				   const double *input_price, const double *output_price)
 {
 	const char *args[INFER_MODEL_COLUMNS];
 
@@ -192,7 +223,7 @@ infer_model_create(const char *name, const char *task, const char *server, const
 						errmsg("the name of a model must have no slash: \"%s\"", name),
 						errdetail("A name with a slash means server/remote_model."),
 						errhint("Give what the server calls the model as remote_model.")));
-	infer_check_task(task);
+	(void) infer_task_parse(task);
 	infer_check_server(server);
 	if (remote_model != NULL)
 		infer_check_text("remote_model", remote_model, INFER_REMOTE_MODEL_MAX);
@@ -202,9 +233,12 @@ infer_model_create(const char *name, const char *task, const char *server, const
 	args[INFER_MODEL_SERVER - 1] = server;
 	args[INFER_MODEL_REMOTE_MODEL - 1] = remote_model ? remote_model : name;
 	args[INFER_MODEL_OWNER - 1] = GetUserNameFromId(GetUserId(), false);
-	if (infer_catalog_execute("INSERT INTO infer.model_catalog"
-							  " (name, task, server, remote_model, owner)"
-							  " VALUES ($1, $2, $3, $4, $5) ON CONFLICT (name) DO NOTHING",
+	args[INFER_MODEL_INPUT_PRICE - 1] = infer_price_text("input_price", input_price);
+	args[INFER_MODEL_OUTPUT_PRICE - 1] = infer_price_text("output_price", output_price);
+	if (infer_catalog_execute("INSERT INTO infer.model_catalog (name, task, server, remote_model,"
+							  " owner, input_price, output_price) VALUES ($1, $2, $3, $4, $5,"
+							  " CAST($6 AS pg_catalog.float8), CAST($7 AS pg_catalog.float8))"
+							  " ON CONFLICT (name) DO NOTHING",
 							  INFER_MODEL_COLUMNS, args, NULL) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("model \"%s\" already exists", name),
@@ -235,22 +269,27 @@ infer_model_lock(const char *name)
 }
 
 void
-infer_model_alter(const char *name, const char *server, const char *remote_model)
+infer_model_alter(const char *name, const char *server, const char *remote_model,
+				  const double *input_price, const double *output_price)
 {
-	const char *args[] = {name, server, remote_model};
+	const char *args[] = {name, server, remote_model, infer_price_text("input_price", input_price),
+						  infer_price_text("output_price", output_price)};
 
 	PreventCommandIfReadOnly("infer.alter_model()");
-	if (server == NULL && remote_model == NULL)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("nothing to change in model \"%s\"", name),
-						errhint("Give server, remote_model, or both.")));
+	if (server == NULL && remote_model == NULL && input_price == NULL && output_price == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("nothing to change in model \"%s\"", name),
+				 errhint("Give one or more of server, remote_model, input_price, output_price.")));
 	infer_model_lock(name);
 	if (server != NULL)
 		infer_check_server(server);
 	if (remote_model != NULL)
 		infer_check_text("remote_model", remote_model, INFER_REMOTE_MODEL_MAX);
 	infer_catalog_execute("UPDATE infer.model_catalog SET server = COALESCE($2, server),"
-						  " remote_model = COALESCE($3, remote_model)"
+						  " remote_model = COALESCE($3, remote_model),"
+						  " input_price = COALESCE(CAST($4 AS pg_catalog.float8), input_price),"
+						  " output_price = COALESCE(CAST($5 AS pg_catalog.float8), output_price)"
 						  " WHERE name OPERATOR(pg_catalog.=) $1",
 						  lengthof(args), args, NULL);
 }

@@ -42,6 +42,19 @@ typedef struct InferTarget
  * the model's task fits, and USAGE of userid on the server, which raises 42501 and sends nothing.
  */
 extern InferTarget *infer_resolve(const char *model, InferTask task, Oid userid);
+
+/* What planning wants to know of a model, as of now. */
+typedef struct InferModelFacts
+{
+	Oid server;
+	char *remote_model; /* good until the next look-up */
+	double input_price; /* per million tokens; 0 = not known */
+	double output_price;
+} InferModelFacts;
+
+/* As infer_resolve(), but takes no privilege, does not look at the server's options, and returns
+ * false where that one would raise. */
+extern bool infer_resolve_facts(const char *model, InferModelFacts *facts);
 extern void infer_registry_init(void); /* from _PG_init */
 
 /*

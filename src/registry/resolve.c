@@ -6,6 +6,9 @@
  * one number, the generation; the whole memory of targets belongs to one generation and is thrown
  * away with it.  Catalog reads can deliver invalidations themselves, so a target is remembered only
  * if the generation was the same before and after reading it.
+ *
+ * Facts for planning are remembered likewise, also that there is no such model: planning asks for
+ * each expression of each path, and must neither raise nor wait.
  */
 #include "postgres.h"
 
@@ -29,10 +32,18 @@ typedef struct InferTargetSlot
 	InferTarget *target;
 } InferTargetSlot;
 
+typedef struct InferFactsSlot
+{
+	char key[INFER_TARGET_KEY_MAX]; /* hash key: the name */
+	bool found;
+	InferModelFacts facts;
+} InferFactsSlot;
+
 static uint64 generation = 1;
-static uint64 cache_generation = 0; /* of what is in target_cache */
+static uint64 cache_generation = 0; /* of what is in the caches */
 static MemoryContext cache_context = NULL;
 static HTAB *target_cache = NULL;
+static HTAB *facts_cache = NULL;
 static Oid model_catalog = InvalidOid; /* as last seen, to recognise its invalidation */
 
 static void
@@ -88,25 +99,29 @@ infer_copy_target(const InferTarget *from)
 	return target;
 }
 
-/* Makes the cache ready for the present generation. */
-static void
-infer_prepare_target_cache(void)
+static HTAB *
+infer_create_cache(const char *name, Size entrysize)
 {
-	HASHCTL ctl = {0};
+	HASHCTL ctl = {.keysize = INFER_TARGET_KEY_MAX, .entrysize = entrysize, .hcxt = cache_context};
 
-	if (target_cache != NULL && cache_generation == generation &&
-		hash_get_num_entries(target_cache) < INFER_TARGET_CACHE_MAX)
+	return hash_create(name, 16, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+}
+
+/* Makes the caches ready for the present generation. */
+static void
+infer_prepare_caches(void)
+{
+	if (facts_cache != NULL && cache_generation == generation &&
+		hash_get_num_entries(target_cache) < INFER_TARGET_CACHE_MAX &&
+		hash_get_num_entries(facts_cache) < INFER_TARGET_CACHE_MAX)
 		return;
 	if (cache_context == NULL)
 		cache_context =
 			AllocSetContextCreate(CacheMemoryContext, "pg_inference targets", ALLOCSET_SMALL_SIZES);
-	target_cache = NULL;
+	facts_cache = NULL;
 	MemoryContextReset(cache_context);
-	ctl.keysize = INFER_TARGET_KEY_MAX;
-	ctl.entrysize = sizeof(InferTargetSlot);
-	ctl.hcxt = cache_context;
-	target_cache =
-		hash_create("pg_inference targets", 16, &ctl, HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	target_cache = infer_create_cache("pg_inference targets", sizeof(InferTargetSlot));
+	facts_cache = infer_create_cache("pg_inference model facts", sizeof(InferFactsSlot));
 	cache_generation = generation;
 }
 
@@ -186,7 +201,7 @@ infer_read_target(const char *model, InferTask task)
 {
 	InferModel *row;
 
-	model_catalog = infer_model_catalog();
+	model_catalog = infer_model_catalog(false);
 	row = infer_model_read(model);
 	if (row != NULL)
 		return infer_read_named_target(row, task);
@@ -212,7 +227,7 @@ infer_resolve(const char *model, InferTask task, Oid userid)
 	InferTargetSlot *slot = NULL;
 	InferTarget *target;
 
-	infer_prepare_target_cache();
+	infer_prepare_caches();
 	if (cacheable)
 		slot = hash_search(target_cache, key, HASH_FIND, NULL);
 	if (slot != NULL)
@@ -227,4 +242,65 @@ infer_resolve(const char *model, InferTask task, Oid userid)
 	}
 	infer_server_require_usage(target->server->oid, target->server->name, userid);
 	return target;
+}
+
+/* Reads the catalogs; raises nothing for what is not there. */
+static bool
+infer_read_facts(const char *model, InferModelFacts *facts)
+{
+	const char *slash = strchr(model, '/');
+	InferModel *row;
+
+	memset(facts, 0, sizeof(*facts));
+	row = infer_model_read(model);
+	if (row != NULL)
+	{
+		facts->server = get_foreign_server_oid(row->server, true);
+		facts->remote_model = row->remote_model;
+		facts->input_price = Max(row->input_price, 0);
+		facts->output_price = Max(row->output_price, 0);
+	}
+	else if (slash != NULL)
+	{
+		facts->server = get_foreign_server_oid(pnstrdup(model, slash - model), true);
+		facts->remote_model = pstrdup(slash + 1);
+	}
+	return OidIsValid(facts->server);
+}
+
+static void
+infer_remember_facts(const char *key, bool found, const InferModelFacts *facts)
+{
+	char *remote_model = found ? MemoryContextStrdup(cache_context, facts->remote_model) : NULL;
+	InferFactsSlot *slot = hash_search(facts_cache, key, HASH_ENTER, NULL);
+
+	slot->found = found;
+	slot->facts = *facts;
+	slot->facts.remote_model = remote_model;
+}
+
+bool
+infer_resolve_facts(const char *model, InferModelFacts *facts)
+{
+	bool cacheable = strlen(model) < INFER_TARGET_KEY_MAX;
+	InferFactsSlot *slot = NULL;
+	uint64 seen;
+	bool found;
+
+	infer_prepare_caches();
+	if (cacheable)
+		slot = hash_search(facts_cache, model, HASH_FIND, NULL);
+	if (slot != NULL)
+	{
+		*facts = slot->facts;
+		return slot->found;
+	}
+	seen = generation;
+	model_catalog = infer_model_catalog(true);
+	if (!OidIsValid(model_catalog))
+		return false;
+	found = infer_read_facts(model, facts);
+	if (cacheable && seen == generation)
+		infer_remember_facts(model, found, facts);
+	return found;
 }

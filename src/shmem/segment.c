@@ -14,6 +14,7 @@
 #include "storage/shmem.h"
 
 #include "shmem/admission.h"
+#include "shmem/observed.h"
 #include "shmem/segment.h"
 
 typedef struct SegmentItem
@@ -28,6 +29,8 @@ typedef struct SegmentItem
 static const SegmentItem items[] = {
 	{"pg_inference_admission", infer_admission_shmem_size, INFER_ADMISSION_LOCKS,
 	 infer_admission_shmem_attach},
+	{"pg_inference_observed", infer_observed_shmem_size, INFER_OBSERVED_SETS,
+	 infer_observed_shmem_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
