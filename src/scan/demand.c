@@ -4,16 +4,19 @@
  * Reading ahead is what makes batches and keeps many calls in flight; it is also what makes calls
  * for rows that nobody fetches.  So a scan learns what its consumer wants from three places:
  *
- * - the plan above it, once, in ExecutorStart: a Limit (whose count is read when the scan starts,
- *   so parameters and rescans count), nodes that take every row, EXISTS and scalar sub-selects;
- * - ExecutorRun's row count: FETCH 5, SELECT INTO;
+ * - the plan above it, once, in ExecutorStart: Limits (whose counts are read when the scan starts,
+ *   so parameters and rescans count), nodes that take every row, sub-selects of which the first row
+ *   may be enough;
+ * - ExecutorRun's row count, each time anew: FETCH 5, SELECT INTO, a fetch size of the protocol;
  * - what happens: filters' pass rate, and that the consumer came back for more.
  *
  * Who takes every row gets the whole window at once.  Who wants n rows gets n; behind a filter,
  * n divided by the pass rate seen so far (a half to begin with), counting only rows whose filter is
- * still open.  Of others nothing is known: the window starts small and doubles each time so many
- * rows are gone (core/window.h).  In all cases it ends at twice what may be in flight, and at
- * pg_inference.buffer_memory.
+ * still open.  Who fetches again and again, be it row by row as PL/pgSQL's loops may do, gets what
+ * it asks for, and once that is less, half as many rows ahead as it has taken: that is the most
+ * that can be called in vain.  Of others nothing is known: the window starts small and doubles each
+ * time so many rows are gone (core/window.h).  In all cases it ends at twice what may be in flight,
+ * and at pg_inference.buffer_memory.
  */
 #include "postgres.h"
 
@@ -32,12 +35,15 @@
 #define SPAN_WINDOWS 4
 /* With fewer calls than rows, the window has at most so many times the rows. */
 #define MAX_STRETCH 64
+#define NO_RUN      PG_UINT64_MAX
 /* The pass rate starts as if so many rows had been seen, half of them passing. */
 #define RATE_PRIOR 8.0
 
-/* The ExecutorRun() that is going on, innermost. */
+/* The ExecutorRun() that is going on, innermost; they are numbered, 0 is none. */
 static EState *run_estate;
 static uint64 run_count;
+static uint64 run_number;
+static uint64 last_run;
 
 static uint64 scans_begun;
 static ExecutorStart_hook_type previous_start;
@@ -57,16 +63,53 @@ infer_demand_runs_to_end(const InferScanState *scan)
 	return run_estate == scan->css.ss.ps.state && run_count == 0;
 }
 
-/* At the first row: what is wanted, as far as it is known. */
+/*
+ * How many rows the limits above take, PG_INT64_MAX if they set no bound.  surely: as a promise,
+ * for which they must count one for one; WITH TIES promises nothing, and looks at the row after the
+ * last.
+ */
+static int64
+rows_of_limits(const InferDemand *demand, bool surely)
+{
+	const LimitState *limit;
+	bool with_ties;
+	int64 rows;
+
+	if (demand->limit == NULL || (surely && !demand->exact))
+		return PG_INT64_MAX;
+	limit = demand->limit->state;
+	with_ties = limit->limitOption == LIMIT_OPTION_WITH_TIES;
+	rows = rows_of_limits(&demand->limit->above, surely);
+	if (!limit->noCount && !(with_ties && surely))
+		rows = Min(rows, with_ties ? Min(limit->count, PG_INT64_MAX - 1) + 1 : limit->count);
+	return rows > PG_INT64_MAX - limit->offset ? PG_INT64_MAX : rows + limit->offset;
+}
+
+/* Rows that the limits above skip before any other consumer gets one. */
+static int64
+rows_skipped(const InferDemand *demand)
+{
+	int64 skipped = 0;
+
+	for (; demand->limit != NULL; demand = &demand->limit->above)
+		skipped += Min(demand->limit->state->offset, PG_INT64_MAX - skipped);
+	return skipped;
+}
+
+/* The kind of consumer behind all limits. */
+static InferDemandKind
+consumer_kind(const InferDemand *demand)
+{
+	while (demand->limit != NULL)
+		demand = &demand->limit->above;
+	return demand->kind;
+}
+
+/* At the first row of a (re)scan. */
 void
 infer_demand_start(InferScanState *scan)
 {
-	const InferDemand *demand = &scan->demand;
-	const LimitState *limit = demand->limit;
-
-	scan->wanted = 0;
-	scan->takes_all = false;
-	scan->exact = false;
+	scan->most = rows_of_limits(&scan->demand, true);
 	scan->consumed = 0;
 	scan->emitted = 0;
 	scan->sized = false;
@@ -74,22 +117,44 @@ infer_demand_start(InferScanState *scan)
 		scan->steps[i].sized = false;
 	scan->wave = 0;
 	scan->allowance = 0;
-	if (demand->one_row)
-		scan->wanted = 1;
-	else if (limit != NULL && !limit->noCount)
-	{
-		scan->wanted = limit->count > PG_INT64_MAX - limit->offset ? PG_INT64_MAX
-																   : limit->count + limit->offset;
-		scan->exact = demand->exact && limit->limitOption == LIMIT_OPTION_COUNT;
-	}
-	else if (demand->kind == INFER_DEMAND_ALL)
-		scan->takes_all = true;
-	else if (demand->kind == INFER_DEMAND_RUN && run_estate == scan->css.ss.ps.state)
+	scan->run = NO_RUN;
+	infer_demand_renew(scan);
+	infer_window_init(&scan->window, scan->wanted > 0 ? scan->wanted : FIRST_ROWS, LEAST_MAX_ROWS);
+}
+
+/* What is wanted, as far as plan and ExecutorRun() say: fixed for as long as the latter runs. */
+void
+infer_demand_renew(InferScanState *scan)
+{
+	InferDemandKind kind;
+	int64 limit;
+	int64 more = 0;
+
+	if (scan->run == run_number)
+		return;
+	scan->run = run_number;
+	kind = consumer_kind(&scan->demand);
+	limit = rows_of_limits(&scan->demand, false);
+	scan->takes_all = kind == INFER_DEMAND_ALL;
+	if (kind == INFER_DEMAND_RUN && run_estate == scan->css.ss.ps.state)
 	{
 		scan->takes_all = run_count == 0;
-		scan->wanted = (int64) Min(run_count, (uint64) PG_INT64_MAX);
+		if (run_count > 0)
+			more = Max((int64) Min(run_count, (uint64) PG_INT64_MAX), scan->emitted / 2);
 	}
-	infer_window_init(&scan->window, scan->wanted > 0 ? scan->wanted : FIRST_ROWS, LEAST_MAX_ROWS);
+	if (scan->demand.one_row)
+		more = 1;
+	if (more > 0 || limit < PG_INT64_MAX)
+		scan->takes_all = false;
+	if (more > 0)
+	{
+		int64 behind = Max(scan->emitted, rows_skipped(&scan->demand));
+
+		limit = Min(limit, behind + Min(more, PG_INT64_MAX - behind));
+	}
+	scan->wanted = limit < PG_INT64_MAX ? limit : 0;
+	if (scan->takes_all && scan->sized)
+		infer_window_init(&scan->window, scan->window.max, scan->window.max);
 }
 
 /*
@@ -154,7 +219,7 @@ room_for_wanted(InferScanState *scan)
 		rate = (scan->let_pass + RATE_PRIOR / 2) / (scan->decided + RATE_PRIOR);
 		if (scan->demand.one_row && scan->wave == 0)
 			rate = 1.0; /* as without us: the second row only if the first was not it */
-		scan->wave = (int64) Min(ceil(missing / rate), (double) scan->window.max);
+		scan->wave = (int64) Min(rint(missing / rate), (double) scan->window.max);
 		scan->allowance = scan->wave - undecided;
 	}
 	return scan->allowance;
@@ -188,10 +253,9 @@ infer_demand_room(InferScanState *scan)
 	factor = stretch(scan);
 	if (scan->wanted > scan->emitted)
 		room = Min(room_for_wanted(scan), scan->window.max - scan->nlive);
-	else if (scan->exact)
-		room = 0;
 	else
 		room = scan->window.rows * factor - scan->nlive;
+	room = Min(room, scan->most - scan->emitted - scan->npassed);
 	return Min(room, scan->window.max * factor * SPAN_WINDOWS - (scan->tail - scan->head));
 }
 
@@ -207,6 +271,19 @@ static InferDemand
 unknown(bool one_row)
 {
 	return (InferDemand){.kind = INFER_DEMAND_UNKNOWN, .one_row = one_row};
+}
+
+/* For a Limit's child. */
+static InferDemand
+limited(LimitState *state, InferDemand demand)
+{
+	InferLimit *limit = MemoryContextAlloc(state->ps.state->es_query_cxt, sizeof(InferLimit));
+
+	limit->state = state;
+	limit->above = demand;
+	demand.limit = limit;
+	demand.exact = true;
+	return demand;
 }
 
 static void
@@ -231,6 +308,8 @@ visit_subplans(List *subplans)
 		{
 			case EXISTS_SUBLINK:
 			case EXPR_SUBLINK:
+			case MULTIEXPR_SUBLINK:
+			case ROWCOMPARE_SUBLINK:
 				demand.one_row = true;
 				break;
 			case ARRAY_SUBLINK:
@@ -240,6 +319,8 @@ visit_subplans(List *subplans)
 			case ALL_SUBLINK:
 				if (state->subplan->useHashTable)
 					demand.kind = INFER_DEMAND_ALL;
+				else
+					demand.one_row = true; /* the first one may settle it */
 				break;
 			default:
 				break;
@@ -248,15 +329,33 @@ visit_subplans(List *subplans)
 	}
 }
 
+/*
+ * Two readers of a CTE, each of which wants what the other may have read already.  Where one of
+ * them may stop early, the scan starts with a row.  A limit within the CTE holds for both.
+ */
+static InferDemand
+either(InferDemand a, InferDemand b)
+{
+	if (a.limit != NULL && b.limit != NULL && a.limit->state == b.limit->state)
+	{
+		InferDemand both = limited(a.limit->state, either(a.limit->above, b.limit->above));
+
+		both.exact = a.exact;
+		return both;
+	}
+	if (a.limit == NULL && !a.one_row && b.limit == NULL && !b.one_row)
+		return b;
+	return (InferDemand){.kind = INFER_DEMAND_UNKNOWN, .one_row = true, .cte = true};
+}
+
 /* An InferScan passes on what is wanted of it, row for row unless it filters. */
 static void
 visit_scan(InferScanState *scan, InferDemand demand)
 {
+	if (scan->demand.cte && demand.cte)
+		demand = either(scan->demand, demand);
 	if (scan->demand.kind != INFER_DEMAND_ALL)
-	{
-		demand.one_row |= scan->demand.one_row;
 		scan->demand = demand;
-	}
 	demand.exact = demand.exact && scan->nfilters == 0;
 	visit(outerPlanState(&scan->css.ss.ps), demand);
 }
@@ -287,10 +386,7 @@ visit(PlanState *state, InferDemand demand)
 	switch (nodeTag(state))
 	{
 		case T_LimitState:
-			demand.limit = (LimitState *) state;
-			demand.exact = true;
-			demand.one_row = false;
-			visit(outerPlanState(state), demand);
+			visit(outerPlanState(state), limited((LimitState *) state, demand));
 			return;
 		case T_ResultState:
 			visit(outerPlanState(state), demand);
@@ -313,6 +409,7 @@ visit(PlanState *state, InferDemand demand)
 		case T_CteScanState:
 			demand.exact = false;
 			demand.main_tree = false;
+			demand.cte = true;
 			visit(((CteScanState *) state)->cteplanstate, demand);
 			return;
 		case T_ModifyTableState:
@@ -367,9 +464,11 @@ demand_executor_run(RUN_ARGS)
 {
 	EState *outer_estate = run_estate;
 	uint64 outer_count = run_count;
+	uint64 outer_number = run_number;
 
 	run_estate = query->estate;
 	run_count = count;
+	run_number = ++last_run;
 	PG_TRY();
 	{
 		if (previous_run)
@@ -381,6 +480,7 @@ demand_executor_run(RUN_ARGS)
 	{
 		run_estate = outer_estate;
 		run_count = outer_count;
+		run_number = outer_number;
 	}
 	PG_END_TRY();
 }

@@ -205,7 +205,7 @@ return_head(InferScanState *scan)
 	infer_rows_load_head(scan);
 	scan->emitting = true;
 	scan->emitted++;
-	if (scan->exact && scan->emitted >= scan->wanted)
+	if (scan->emitted >= scan->most)
 		finish_scan(scan);
 	if (state->ps_ProjInfo != NULL)
 		return ExecProject(state->ps_ProjInfo);
@@ -227,6 +227,7 @@ exec_scan(CustomScanState *node)
 		return NULL;
 	if (!scan->started)
 		start_scan(scan);
+	infer_demand_renew(scan);
 	for (;;)
 	{
 		bool ready;

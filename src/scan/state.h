@@ -118,14 +118,23 @@ typedef enum InferDemandKind
 	INFER_DEMAND_RUN      /* as many as ExecutorRun() is asked for */
 } InferDemandKind;
 
+typedef struct InferLimit InferLimit;
+
 typedef struct InferDemand
 {
 	InferDemandKind kind;
-	LimitState *limit; /* the nearest one above, if any: wins over kind unless it has no count */
-	bool exact;        /* the limit counts this scan's rows, one for one */
-	bool main_tree;    /* part of the main plan tree, not of a subplan */
-	bool one_row;      /* mostly the first row is all it takes (EXISTS, scalar sub-select) */
+	const InferLimit *limit; /* the nearest one above, if any */
+	bool exact;              /* ... counts this scan's rows, one for one */
+	bool main_tree;          /* part of the main plan tree, not of a subplan */
+	bool one_row;            /* mostly the first row is all it takes (EXISTS, scalar sub-select) */
+	bool cte;                /* by a reader of a CTE, which may have several */
 } InferDemand;
+
+struct InferLimit
+{
+	LimitState *state;
+	InferDemand above; /* what is wanted of it */
+};
 
 typedef struct InferScanState
 {
@@ -148,8 +157,9 @@ typedef struct InferScanState
 	bool started;
 	bool sized;   /* the window knows some step's batch size and concurrency */
 	int64 wanted; /* rows that the consumer is thought to want; 0 = not known, or all */
+	int64 most;   /* ... and is promised never to go beyond */
 	bool takes_all;
-	bool exact; /* wanted is a promise */
+	uint64 run; /* the ExecutorRun() that this is about */
 	InferWindow window;
 	int64 wave;      /* behind a filter: open rows the last time that reading began */
 	int64 allowance; /* ... and how many more may be read now */
@@ -237,6 +247,8 @@ extern void infer_rows_load_head(InferScanState *scan);
 
 /* demand.c */
 extern void infer_demand_start(InferScanState *scan);
+/* A row is asked for; it may be the first one of another FETCH. */
+extern void infer_demand_renew(InferScanState *scan);
 extern void infer_demand_size(InferScanState *scan, const InferEntry *entry);
 /* How many more rows may be read now. */
 extern int64 infer_demand_room(InferScanState *scan);
