@@ -103,6 +103,7 @@ INSERT INTO hints (name, most, q) VALUES
   ('fetch_all', 100, $$declare c cursor for select slow(x) from t; fetch all from c; fetch 5 from c$$),
   ('fetch_fetch', 10, $$declare c cursor for select slow(x) from t; fetch 5 from c; fetch 5 from c$$),
   ('fetch_less', 8, $$declare c cursor for select slow(x) from t; fetch 5 from c; fetch 3 from c$$),
+  ('fetch_few', 23, $$declare c cursor for select slow(x) from t; fetch 20 from c; fetch 3 from c$$),
   ('fetch_more', 25, $$declare c cursor for select slow(x) from t; fetch 5 from c; fetch 20 from c$$),
   ('fetch_three', 15, $$declare c cursor for select slow(x) from t; fetch 5 from c; fetch 5 from c; fetch 5 from c$$),
   ('fetch_four', 22, $$declare c cursor for select slow(x) from t; fetch 5 from c; fetch 5 from c; fetch 5 from c; fetch 5 from c$$),

@@ -12,11 +12,11 @@
  *
  * Who takes every row gets the whole window at once.  Who wants n rows gets n; behind a filter,
  * n divided by the pass rate seen so far (a half to begin with), counting only rows whose filter is
- * still open.  Who fetches again and again, be it row by row as PL/pgSQL's loops may do, gets what
- * it asks for, and once that is less, half as many rows ahead as it has taken: that is the most
- * that can be called in vain.  Of others nothing is known: the window starts small and doubles each
- * time so many rows are gone (core/window.h).  In all cases it ends at twice what may be in flight,
- * and at pg_inference.buffer_memory.
+ * still open.  Who fetches a third time goes on, be it row by row as PL/pgSQL's loops may do: it
+ * gets what it asks for, and once that is less, half as many rows ahead as it has taken.  That is
+ * the most that can be called in vain.  Of others nothing is known: the window starts small and
+ * doubles each time so many rows are gone (core/window.h).  In all cases it ends at twice what may
+ * be in flight, and at pg_inference.buffer_memory.
  */
 #include "postgres.h"
 
@@ -36,6 +36,8 @@
 /* With fewer calls than rows, the window has at most so many times the rows. */
 #define MAX_STRETCH 64
 #define NO_RUN      PG_UINT64_MAX
+/* After so many fetches a consumer may have what it came for; then it goes on. */
+#define RUNS_TO_STOP 2
 /* The pass rate starts as if so many rows had been seen, half of them passing. */
 #define RATE_PRIOR 8.0
 
@@ -118,6 +120,7 @@ infer_demand_start(InferScanState *scan)
 	scan->wave = 0;
 	scan->allowance = 0;
 	scan->run = NO_RUN;
+	scan->runs = 0;
 	infer_demand_renew(scan);
 	infer_window_init(&scan->window, scan->wanted > 0 ? scan->wanted : FIRST_ROWS, LEAST_MAX_ROWS);
 }
@@ -133,6 +136,7 @@ infer_demand_renew(InferScanState *scan)
 	if (scan->run == run_number)
 		return;
 	scan->run = run_number;
+	scan->runs++;
 	kind = consumer_kind(&scan->demand);
 	limit = rows_of_limits(&scan->demand, false);
 	scan->takes_all = kind == INFER_DEMAND_ALL;
@@ -140,7 +144,9 @@ infer_demand_renew(InferScanState *scan)
 	{
 		scan->takes_all = run_count == 0;
 		if (run_count > 0)
-			more = Max((int64) Min(run_count, (uint64) PG_INT64_MAX), scan->emitted / 2);
+			more = (int64) Min(run_count, (uint64) PG_INT64_MAX);
+		if (more > 0 && scan->runs > RUNS_TO_STOP)
+			more = Max(more, scan->emitted / 2);
 	}
 	if (scan->demand.one_row)
 		more = 1;

@@ -160,6 +160,7 @@ typedef struct InferScanState
 	int64 most;   /* ... and is promised never to go beyond */
 	bool takes_all;
 	uint64 run; /* the ExecutorRun() that this is about */
+	int64 runs; /* ... and how many there were */
 	InferWindow window;
 	int64 wave;      /* behind a filter: open rows the last time that reading began */
 	int64 allowance; /* ... and how many more may be read now */
