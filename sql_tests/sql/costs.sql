@@ -90,6 +90,13 @@ SELECT cost_in($$SELECT infer.complete('/', x) FROM costs$$);
 SELECT cost_in(format($$SELECT infer.complete(%L, x) FROM costs$$, repeat('infer_c/', 1000)));
 RESET ROLE;
 \! mock stat requests
+-- nor an extension in good order
+BEGIN;
+ALTER TABLE infer.model_catalog DROP CONSTRAINT model_catalog_pkey;
+SELECT cost_in($$SELECT infer.complete('slow', x) FROM costs$$) > 10000 AS dear;
+ALTER SCHEMA infer RENAME TO infer_away;
+SELECT cost_in($$SELECT infer_away.complete('slow', x) FROM costs$$) > 0 AS planned;
+ROLLBACK;
 
 -- a batch counts by its rows; direct calls count like others; failed ones do not
 \! mock set base_ms=300

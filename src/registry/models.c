@@ -88,14 +88,14 @@ InferModel *
 infer_model_read(const char *name)
 {
 	Relation catalog = table_open(infer_model_catalog(false), AccessShareLock);
+	Oid index = infer_catalog_relation("model_catalog_pkey", true);
 	InferModel *model = NULL;
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple tuple;
 
 	ScanKeyInit(&key, INFER_MODEL_NAME, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(name));
-	scan = systable_beginscan(catalog, infer_catalog_relation("model_catalog_pkey", false), true,
-							  NULL, 1, &key);
+	scan = systable_beginscan(catalog, index, OidIsValid(index), NULL, 1, &key);
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
