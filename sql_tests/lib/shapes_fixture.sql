@@ -49,7 +49,7 @@ CREATE VIEW vw AS SELECT id, slow(x) AS e FROM t;
 CREATE VIEW vwsb WITH (security_barrier) AS SELECT id, slow(x) AS e FROM t WHERE g < 4;
 
 -- the same server once more, as a foreign one
-CREATE EXTENSION postgres_fdw;
+CREATE EXTENSION IF NOT EXISTS postgres_fdw SCHEMA public;
 SELECT current_setting('unix_socket_directories') AS socket_dir, current_setting('port') AS port, current_database() AS db \gset
 CREATE SERVER infer_loopback FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host :'socket_dir', port :'port', dbname :'db');
 CREATE USER MAPPING FOR CURRENT_USER SERVER infer_loopback;

@@ -49,5 +49,5 @@ RESET pg_inference.streaming_mode;
 RESET search_path;
 DROP SCHEMA shapes CASCADE;
 SELECT FROM infer.drop_model('e');
-DROP SERVER infer_shapes;
+DROP SERVER infer_shapes, infer_loopback CASCADE;
 DROP ROLE infer_shapes_user;

@@ -186,8 +186,8 @@ SELECT 'end';
 ROLLBACK;
 \o
 DEALLOCATE ALL;
-\! shape judge %3$s plan_%2$s %4$s
-$run$, q, name, :'dir', most)
+\! shape judge %3$s plan_%2$s %4$s any
+$run$, q, name, :'dir', coalesce(most::text, '-'))
 FROM hints ORDER BY n;
 \o
 \! rm -f $PG_ABS_BUILDDIR/results/shapes_plan.txt; shape begin $PG_ABS_BUILDDIR/results

@@ -2,7 +2,7 @@
 -- an InferScan stands in a parallel plan, and what is left alone.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_inference;
-CREATE EXTENSION postgres_fdw;
+CREATE EXTENSION IF NOT EXISTS postgres_fdw SCHEMA public;
 RESET client_min_messages;
 \getenv mock_url MOCK_URL
 \set url :mock_url '/v1'
@@ -100,4 +100,4 @@ RESET pg_inference.streaming_mode;
 DROP TABLE sp, spb, spd, spbig, sph CASCADE;
 DROP FUNCTION keep, score, pembed, pscore;
 DROP SERVER infer_sp CASCADE;
-DROP EXTENSION postgres_fdw CASCADE;
+DROP SERVER infer_sploop CASCADE;

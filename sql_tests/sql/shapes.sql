@@ -6,7 +6,7 @@
 --   53, 55     with a hash join as there; 53_loop, 55_loop: with a nested loop, which reads ahead
 --   100, 101   nothing of ours stands above LockRows, so LIMIT does not bound what is locked
 --   128        two executions are two statements: the second one asks again
---   131, 132, 135   what the cursor or PL/pgSQL wants is known (5, 5 and 1 rows) and is not exceeded
+--   131, 132, 134, 135   what the cursor or PL/pgSQL wants is known (5, 5, 10 + 50 + 50 and 1 rows) and is not exceeded
 --   62-64, 129, 130  with the call itself for score(), for the planner may evaluate a wrapper
 SET client_min_messages = warning;
 \getenv mock_url MOCK_URL
@@ -154,7 +154,7 @@ INSERT INTO shapes (n, want, q) VALUES
   ('122', '160/12', $$select id, slow(x) from ft where keep(x)$$),
   ('126', '0', $$select count(*) from (select slow(x) from t tablesample system(100) offset 0) q$$),
   ('133', '3d', $$select plx()$$),
-  ('134', '100/7', $$select plfor()$$),
+  ('134', '100/8', $$select plfor()$$),
   ('135', '1/1', $$select plinto()$$),
   ('137', '107/14', $$select nullif(slow(y),'Y1'), greatest(slow(x),slow(y)) from t$$),
   ('138', '20/3', $$select id, (g=1 and keep(x)) from t$$),
