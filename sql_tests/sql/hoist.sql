@@ -94,6 +94,13 @@ INSERT INTO cases (name, q, pre) VALUES
   ('one fails', $$select bad.id, l.id from bad left join lateral (select id from s where k = bad.id and v < score(bad.x) + 2 order by id limit 1) l on true where bad.id <> 7 or bad.id > 9$$,
     'set local enable_seqscan = off'),
   ('argument fails', $$select id, (select max(n) from nothing where v > score((1 / (g - 1))::text)) from t$$, NULL);
+-- what InferScans below a Material read of the query around them: the rows must not be an earlier execution's
+INSERT INTO cases (name, q, pre) VALUES
+  ('rescan lateral', $$select t.id, (select string_agg(concat(s.id, l.k, l.e), ',' order by s.id, l.e) from s,
+      lateral (select r.k, e from s r, lateral infer.complete('c', concat(r.k, t.x)) e where r.id < 4 offset 0) l where l.k > s.k and s.id < 30) from t where id < 4$$,
+    'set local enable_hashjoin = off; set local enable_mergejoin = off'),
+  ('rescan cross', $$select t.id, (select string_agg(r.x, ',' order by r.id) from t r join b on r.x = infer.complete('c', 'x' || b.id || t.g) where b.id < 9) from t where id < 4$$,
+    'set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_indexscan = off; set local enable_bitmapscan = off');
 
 \pset format unaligned
 \pset tuples_only on

@@ -248,6 +248,7 @@ make_projection(InferBuild *build)
 	result->plan.targetlist =
 		(List *) infer_renumber((Node *) build->targetlist, INDEX_VAR, OUTER_VAR);
 	result->plan.lefttree = build->child;
+	infer_add_params(&result->plan, infer_exec_params((Node *) result->plan.targetlist));
 	return &result->plan;
 }
 
@@ -300,6 +301,9 @@ infer_build_end(InferBuild *build)
 	plan->targetlist = build->targetlist;
 	plan->lefttree = build->child;
 	build->child->async_capable = false;
+	/* what came from other nodes may read parameters that the child knows nothing of */
+	infer_add_params(plan, infer_exec_params((Node *) build->exprs));
+	infer_add_params(plan, infer_exec_params((Node *) build->targetlist));
 
 	scan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	scan->methods = &infer_scan_methods;

@@ -89,8 +89,7 @@ note_params(ReplaceContext *context, Plan *plan, Bitmapset *used)
 	ListCell *lh;
 	ListCell *lr;
 
-	plan->extParam = bms_add_members(plan->extParam, used);
-	plan->allParam = bms_add_members(plan->allParam, used);
+	infer_add_params(plan, used);
 	if (IsA(plan, Memoize))
 		((Memoize *) plan)->keyparamids = bms_add_members(((Memoize *) plan)->keyparamids, used);
 	if (IsA(plan, FunctionScan))
@@ -208,19 +207,11 @@ read_join_params(InferHoistParams *params, NestLoop *node)
 	}
 }
 
-/* A call over the outer side, which must be scanned again when another of its parameters changes.
- */
+/* A call of the inner side, over the outer side's layout. */
 static Node *
 write_over_outer(NestLoop *node, Node *call)
 {
-	Plan *outer = node->join.plan.lefttree;
-	Bitmapset *ids;
-
-	call = linitial(infer_unparametrize(list_make1(call), node->nestParams));
-	ids = infer_exec_params(call);
-	outer->extParam = bms_add_members(outer->extParam, ids);
-	outer->allParam = bms_add_members(outer->allParam, ids);
-	return call;
+	return linitial(infer_unparametrize(list_make1(call), node->nestParams));
 }
 
 /*

@@ -26,29 +26,6 @@ typedef struct FindContext
 static bool collect_walker(Node *node, void *context);
 static void collect_certain(FindContext *context, Plan *plan, bool complete);
 
-static bool
-exec_params_walker(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-	{
-		Bitmapset **ids = context;
-
-		*ids = bms_add_member(*ids, ((Param *) node)->paramid);
-	}
-	return expression_tree_walker(node, exec_params_walker, context);
-}
-
-Bitmapset *
-infer_exec_params(Node *node)
-{
-	Bitmapset *ids = NULL;
-
-	exec_params_walker(node, &ids);
-	return ids;
-}
-
 /* What belongs to the row, or the group, that is being evaluated. */
 static bool
 row_walker(Node *node, void *context)

@@ -34,6 +34,14 @@ infer_copy_plan_info(Plan *to, Plan *from)
 	to->allParam = bms_copy(from->allParam);
 }
 
+/* Parameters that a node reads now: it must be scanned again when they change. */
+void
+infer_add_params(Plan *plan, const Bitmapset *ids)
+{
+	plan->extParam = bms_add_members(plan->extParam, ids);
+	plan->allParam = bms_add_members(plan->allParam, ids);
+}
+
 /* InitPlans hang on the topmost node of their query level. */
 void
 infer_take_init_plans(Plan *to, Plan *from)

@@ -90,6 +90,7 @@ extern bool infer_contains_subplan(Node *node);
 extern bool infer_contains_multiexpr(Node *node);
 extern bool infer_contains_params(Node *node, const Bitmapset *ids);
 extern bool infer_contains_exec_param(Node *node);
+extern Bitmapset *infer_exec_params(Node *node);
 extern bool infer_contains_case_test(Node *node);
 extern bool infer_contains_var(Node *node, int varno);
 extern bool infer_contains_any_var(Node *node);
@@ -116,7 +117,6 @@ extern List *infer_certain_calls(InferRewrite *rw, Plan *plan, bool complete,
 extern List *infer_possible_calls(InferRewrite *rw, Plan *plan, List *pending,
 								  const InferHoistParams *params);
 extern Plan *infer_subplan_plan(const InferRewrite *rw, const SubPlan *subplan);
-extern Bitmapset *infer_exec_params(Node *node);
 extern bool infer_is_closed(const Plan *plan);
 
 /* --- rewrite.c: the driver --- */
@@ -138,6 +138,7 @@ extern List *infer_dummy_tlist(List *child_tlist);
 extern Var *infer_var_for(int varno, AttrNumber attno, const Node *expr);
 extern Plan *infer_make_material(InferRewrite *rw, Plan *child);
 extern void infer_copy_plan_info(Plan *to, Plan *from);
+extern void infer_add_params(Plan *plan, const Bitmapset *ids);
 extern void infer_take_init_plans(Plan *to, Plan *from);
 
 /* --- rewrite_scan.c, rewrite_values.c, rewrite_append.c, rewrite_upper.c,

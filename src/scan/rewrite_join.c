@@ -392,6 +392,7 @@ close_side(InferRewrite *rw, JoinSide *side)
 		Plan *wrapper = list_nth(side->wrappers, i);
 
 		wrapper->lefttree = plan;
+		infer_add_params(wrapper, plan->extParam);
 		wrapper->targetlist = infer_dummy_tlist(plan->targetlist);
 		/* whatever proved that one row is enough may have moved up (P9) */
 		if (IsA(wrapper, Memoize) && side->floats)

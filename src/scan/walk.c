@@ -195,6 +195,30 @@ infer_contains_exec_param(Node *node)
 }
 
 static bool
+exec_params_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+	{
+		Bitmapset **ids = context;
+
+		*ids = bms_add_member(*ids, ((Param *) node)->paramid);
+	}
+	return expression_tree_walker(node, exec_params_walker, context);
+}
+
+/* The PARAM_EXEC ids in it. */
+Bitmapset *
+infer_exec_params(Node *node)
+{
+	Bitmapset *ids = NULL;
+
+	exec_params_walker(node, &ids);
+	return ids;
+}
+
+static bool
 case_test_walker(Node *node, void *context)
 {
 	if (node == NULL)
