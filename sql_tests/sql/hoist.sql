@@ -77,6 +77,20 @@ INSERT INTO cases (name, q) VALUES
   ('sub-plan null', $$select id, (select max(id) from s where s.v > score(nn.x)) from nn$$),
   ('sub-plan inside', $$select t.id, b.id from t join b on b.tid = t.id and b.id > (select max(id) from s where v = score(t.x)) order by 1, 2$$),
   ('sub-plan update', $$update t set g = (select max(id) from s where v = score(t.x)) where id < 50 returning id, g$$);
+-- not each execution makes these: no more calls with exact
+INSERT INTO cases (name, q, pre) VALUES
+  ('limit 0', $$select t.id, l.id from t left join lateral (select id from s where v = score(t.x) limit (select 0)) l on true$$,
+    'set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off'),
+  ('second arm', $$select id, exists (select from s where v = score(t.x) union all select from s where v = score('z' || t.x)) from t$$,
+    'set local enable_seqscan = off'),
+  ('second condition', $$select id, exists (select from s where score(t.x) > 0 and score('z' || t.x) > 0) from t$$, NULL),
+  ('behind a condition', $$select id, (select max(s.id) from s where g = 1 and v = score(t.x)) from t$$, 'set local enable_seqscan = off'),
+  ('inner side', $$select id, (select count(*) from nothing join s on s.v = score(t.x || nothing.n) or s.v = score(t.x)) from t$$,
+    'set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_seqscan = off'),
+  ('hashed side', $$select id, (select count(*) from nothing join s on s.id = nothing.n where s.v = score(t.x)) from t$$,
+    'set local enable_nestloop = off; set local enable_mergejoin = off; set local enable_seqscan = off'),
+  ('several columns', $$update t set (g, y) = (select max(id), min(k)::text from s where v = score(t.x)) where id < 20 returning id, g, y$$, NULL),
+  ('volatile argument', $$select id, (select max(id) from s where v = score(t.x || (random() < 2)::text)) from t$$, NULL);
 -- calls that are made only if there is a row: asked ahead with on
 INSERT INTO cases (name, q, pre) VALUES
   ('lateral order', $$select t.id, l.id from t, lateral (select id from s order by abs(v - score(t.x)), id limit 2) l order by 1, 2$$, NULL),
@@ -93,6 +107,7 @@ INSERT INTO cases (name, q, pre) VALUES
   ('join fails', $$select bad.id, l.n from bad left join lateral (select n from nothing where v > score(bad.x) limit 1) l on true$$, NULL),
   ('one fails', $$select bad.id, l.id from bad left join lateral (select id from s where k = bad.id and v < score(bad.x) + 2 order by id limit 1) l on true where bad.id <> 7 or bad.id > 9$$,
     'set local enable_seqscan = off'),
+  ('not taken', $$select bad.id, s.id from bad left join s on s.k = bad.id and (select max(n) from nothing where v > score(bad.x) and n > s.id) is null$$, NULL),
   ('argument fails', $$select id, (select max(n) from nothing where v > score((1 / (g - 1))::text)) from t$$, NULL);
 -- what InferScans below a Material read of the query around them: the rows must not be an earlier execution's
 INSERT INTO cases (name, q, pre) VALUES
