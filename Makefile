@@ -44,7 +44,7 @@ EXTRA_CLEAN    = $(sort $(wildcard src/*/*.o src/*/*.bc)) sql_tests/mockd/mockd 
 
 # These need no PostgreSQL to begin with (their scripts install one), so PGXS stays out of them;
 # it would also bring a `check` of its own. As root, installcheck has to become another user first.
-STANDALONE = help check check-matrix demo bench sim lint format format-check dist
+STANDALONE = help check check-assert check-matrix demo bench sim lint format format-check dist
 ifeq ($(shell id -u),0)
 STANDALONE += installcheck
 endif
@@ -66,6 +66,7 @@ help:
 	@echo 'make demo                  everything from nothing in two minutes, with a mock server'
 	@echo 'make demo URL=... MODEL=.. the same with a real OpenAI-compatible embedding server'
 	@echo 'make check                 installs what is missing and runs all tests'
+	@echo 'make check-assert          the tests on a PostgreSQL with assertions, which it builds'
 	@echo 'make check-matrix          the tests on the other PostgreSQL versions (needs root)'
 	@echo 'make installcheck          the tests that need a server, on the installed build'
 	@echo 'make sim                   the tests that need no server'
@@ -80,6 +81,9 @@ ifneq ($(filter check,$(MAKECMDGOALS)),)
 check:
 	scripts/check
 endif
+
+check-assert:
+	scripts/check-assert
 
 check-matrix:
 	scripts/check-matrix
