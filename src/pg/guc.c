@@ -23,6 +23,7 @@ int infer_guc_streaming_mode = INFER_MODE_AUTOMATIC;
 int infer_guc_dispatch_batch_size = -1;
 int infer_guc_request_timeout = 60000;
 int infer_guc_connect_timeout = 5000;
+bool infer_guc_place_calls = false;
 bool infer_guc_plan_time_calls = true;
 bool infer_guc_allow_inline_keys = false;
 int infer_guc_statement_call_budget = 0;
@@ -178,6 +179,13 @@ define_settings_n_to_z(void)
 							 "fail raises the error, null makes the result NULL.",
 							 &infer_guc_on_error, INFER_ON_ERROR_FAIL, on_error_choices,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("pg_inference.place_calls",
+							 "Lets the planner choose by cost between which joins a condition "
+							 "with calls is evaluated.",
+							 "Off evaluates it where its table is scanned, or above joins that "
+							 "return fewer rows.",
+							 &infer_guc_place_calls, false, PGC_USERSET, GUC_EXPLAIN, NULL, NULL,
+							 NULL);
 	DefineCustomEnumVariable("pg_inference.plan_time_calls",
 							 "Whether the planner may evaluate functions that call a model.",
 							 "It does so for stable functions with constant arguments; error "

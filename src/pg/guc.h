@@ -31,6 +31,7 @@ extern int infer_guc_streaming_mode;         /* user, InferStreamingMode */
 extern int infer_guc_dispatch_batch_size;    /* user, -1 */
 extern int infer_guc_request_timeout;        /* user, ms, 60 s */
 extern int infer_guc_connect_timeout;        /* user, ms, 5 s */
+extern bool infer_guc_place_calls;           /* user, off */
 extern bool infer_guc_plan_time_calls;       /* user; enum allow (true) | error (false) */
 extern bool infer_guc_allow_inline_keys;     /* superuser, off */
 extern int infer_guc_statement_call_budget;  /* user, 0 = off; calls sent (attempts not counted) */

@@ -13,6 +13,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "pg/guc.h"
 #include "scan/plan.h"
 #include "scan/rewrite.h"
 #include "utils/lsyscache.h"
@@ -22,6 +23,7 @@ typedef struct PrepassLevel
 {
 	bool has_from; /* PL/pgSQL takes a level without FROM for an expression: hands off (P1) */
 	bool added;
+	bool placeable; /* the levels above allow infer_place_calls() */
 } PrepassLevel;
 
 /* Anything whose value may differ from row to row, or that a sub-select may not hold? */
@@ -77,6 +79,8 @@ make_scalar_subselect(Node *call)
 	return (Node *) link;
 }
 
+static Query *prepass_level(Query *query, bool placeable);
+
 static Node *
 prepass_mutator(Node *node, void *context)
 {
@@ -85,7 +89,18 @@ prepass_mutator(Node *node, void *context)
 	if (node == NULL)
 		return NULL;
 	if (IsA(node, Query))
-		return (Node *) infer_prepass((Query *) node);
+		return (Node *) prepass_level((Query *) node, level->placeable);
+	/* a level that becomes a semi-join is planned per row of the outer one, which would be lost */
+	if (IsA(node, SubLink))
+	{
+		bool placeable = level->placeable;
+		Node *result;
+
+		level->placeable = false;
+		result = expression_tree_mutator(node, prepass_mutator, context);
+		level->placeable = placeable;
+		return result;
+	}
 	/* FROM f('a') runs once already, and a composite result must stay a function's */
 	if (IsA(node, RangeTblFunction) && infer_is_call(((RangeTblFunction *) node)->funcexpr))
 		return copyObject(node);
@@ -117,16 +132,27 @@ restore_values(Query *query, Query *original)
 	}
 }
 
-Query *
-infer_prepass(Query *query)
+static Query *
+prepass_level(Query *query, bool placeable)
 {
 	PrepassLevel level = {.has_from = query->jointree != NULL && query->jointree->fromlist != NIL};
 	Query *result;
 
 	if (!infer_contains_call((Node *) query))
 		return query;
+	/* EvalPlanQual reads whole rows of the relations of these and of what is pulled up into them */
+	level.placeable = placeable && query->rowMarks == NIL &&
+					  (query->commandType == CMD_SELECT || query->commandType == CMD_INSERT);
 	result = query_tree_mutator(query, prepass_mutator, &level, 0);
 	restore_values(result, query);
 	result->hasSubLinks = result->hasSubLinks || level.added;
+	if (level.placeable && level.has_from)
+		infer_place_calls(result);
 	return result;
+}
+
+Query *
+infer_prepass(Query *query)
+{
+	return prepass_level(query, infer_guc_enable && infer_guc_place_calls);
 }

@@ -1,7 +1,7 @@
 /*
  * scan/rewrite.h - what the files of the plan rewrite share (rewrite.c has the essay).
  *
- * Private to src/scan: walk.c, unify.c, prepass.c, moves.c, rewrite*.c, extract.c,
+ * Private to src/scan: walk.c, unify.c, prepass*.c, moves.c, rewrite*.c, hoist*.c, extract.c,
  * build.c.  Backend-local, no locks; all nodes are made in the planner's memory context.
  */
 #ifndef INFER_SCAN_REWRITE_H
@@ -118,6 +118,9 @@ extern List *infer_possible_calls(InferRewrite *rw, Plan *plan, List *pending,
 								  const InferHoistParams *params);
 extern Plan *infer_subplan_plan(const InferRewrite *rw, const SubPlan *subplan);
 extern bool infer_is_closed(const Plan *plan);
+
+/* --- prepass_place.c --- */
+extern void infer_place_calls(Query *query);
 
 /* --- rewrite.c: the driver --- */
 extern InferProc *infer_proc(InferRewrite *rw, Plan *plan);
