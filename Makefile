@@ -27,7 +27,9 @@ endif
 
 # Tests: inputs below sql_tests, wanted outputs in expected/. Every test file gets a mock server of
 # its own from the launcher; see sql_tests/README.md.
-REGRESS        = $(sort $(patsubst sql_tests/sql/%.sql,%,$(wildcard sql_tests/sql/*.sql)))
+# pgvector.sql is for an installation that has pgvector; nearest.sql asks the same of contrib's cube.
+REGRESS        = $(sort $(filter-out $(if $(wildcard $(datadir)/extension/vector.control),,pgvector), \
+                 $(patsubst sql_tests/sql/%.sql,%,$(wildcard sql_tests/sql/*.sql))))
 ISOLATION      = $(sort $(patsubst sql_tests/specs/%.spec,%,$(wildcard sql_tests/specs/*.spec)))
 TEST_OPTS      = --inputdir=sql_tests --temp-config=sql_tests/conf/regress.conf \
                  --launcher=$(CURDIR)/sql_tests/lib/with-mock
