@@ -25,6 +25,7 @@ typedef struct InferFunctionSlot
 {
 	Oid funcid; /* hash key */
 	const InferFunction *function;
+	bool inlined; /* an SQL function: the planner may put its body in its place */
 } InferFunctionSlot;
 
 static const InferFunction infer_functions[] = {
@@ -102,16 +103,18 @@ infer_find_symbol(const char *symbol)
 }
 
 /* Reads pg_proc. */
-static const InferFunction *
-infer_identify_function(Oid funcid)
+static void
+infer_identify_function(InferFunctionSlot *slot)
 {
-	const InferFunction *function = NULL;
-	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(slot->funcid));
 	Form_pg_proc form;
 
+	slot->function = NULL;
+	slot->inlined = false;
 	if (!HeapTupleIsValid(tuple))
-		return NULL;
+		return;
 	form = (Form_pg_proc) GETSTRUCT(tuple);
+	slot->inlined = form->prolang == SQLlanguageId;
 	if (form->prolang == ClanguageId)
 	{
 		bool probin_null;
@@ -120,39 +123,49 @@ infer_identify_function(Oid funcid)
 		Datum prosrc = SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &prosrc_null);
 
 		if (!probin_null && !prosrc_null && infer_is_our_library(TextDatumGetCString(probin)))
-			function = infer_find_symbol(TextDatumGetCString(prosrc));
+			slot->function = infer_find_symbol(TextDatumGetCString(prosrc));
 		/* a declaration that does not fit the symbol is not treated specially */
-		if (function != NULL && form->pronargs != function->nargs)
-			function = NULL;
+		if (slot->function != NULL && form->pronargs != slot->function->nargs)
+			slot->function = NULL;
 	}
 	ReleaseSysCache(tuple);
-	return function;
+}
+
+static InferFunctionSlot
+infer_look_up(Oid funcid)
+{
+	HTAB *cache = infer_prepare_function_cache();
+	InferFunctionSlot *known = hash_search(cache, &funcid, HASH_FIND, NULL);
+	InferFunctionSlot slot = {.funcid = funcid};
+	uint64 seen = function_changes;
+
+	if (known != NULL)
+		return *known;
+	infer_identify_function(&slot);
+	/* reading the catalog may have brought news: then do not remember what was read */
+	if (seen == function_changes)
+	{
+		known = hash_search(cache, &funcid, HASH_ENTER, NULL);
+		*known = slot;
+	}
+	return slot;
 }
 
 const InferFunction *
 infer_function_lookup(Oid funcid)
 {
-	HTAB *cache;
-	InferFunctionSlot *slot;
-	const InferFunction *function;
-	uint64 seen;
+	return funcid < FirstNormalObjectId ? NULL : infer_look_up(funcid).function;
+}
+
+bool
+infer_function_may_call(Oid funcid)
+{
+	InferFunctionSlot slot;
 
 	if (funcid < FirstNormalObjectId)
-		return NULL;
-	cache = infer_prepare_function_cache();
-	slot = hash_search(cache, &funcid, HASH_FIND, NULL);
-	if (slot != NULL)
-		return slot->function;
-
-	seen = function_changes;
-	function = infer_identify_function(funcid);
-	/* reading the catalog may have brought news: then do not remember what was read */
-	if (seen == function_changes)
-	{
-		slot = hash_search(cache, &funcid, HASH_ENTER, NULL);
-		slot->function = function;
-	}
-	return function;
+		return false;
+	slot = infer_look_up(funcid);
+	return slot.function != NULL || slot.inlined;
 }
 
 const InferFunction *

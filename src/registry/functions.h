@@ -33,6 +33,8 @@ typedef struct InferFunction
 
 /* NULL if the function is not one of ours (the common case: one hash probe). */
 extern const InferFunction *infer_function_lookup(Oid funcid);
+/* Is it one, or an SQL function, which the planner may replace by a body that holds one? */
+extern bool infer_function_may_call(Oid funcid);
 /* The table entry by C symbol, for the functions' own bodies; never NULL for our symbols. */
 extern const InferFunction *infer_function_by_symbol(const char *symbol);
 

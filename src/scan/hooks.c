@@ -18,7 +18,8 @@ static planner_hook_type previous_planner_hook = NULL;
 static PlannedStmt *
 infer_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
 {
-	bool active = infer_preloaded && parse->commandType != CMD_UTILITY;
+	bool active =
+		infer_preloaded && parse->commandType != CMD_UTILITY && infer_query_may_call(parse);
 	PlannedStmt *volatile stmt = NULL;
 
 	/* whatever pg_inference.enable says: planning makes no calls */

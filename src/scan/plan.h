@@ -56,5 +56,7 @@ extern Query *infer_prepass(Query *query);
 extern void infer_rewrite(PlannedStmt *stmt, int cursor_options);
 /* walk.c: is there a call in this expression tree / query / plan? */
 extern bool infer_contains_call(Node *node);
+/* walk.c: does this query, as the planner gets it, hold anything that a call could come from? */
+extern bool infer_query_may_call(Query *query);
 
 #endif

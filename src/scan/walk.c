@@ -57,6 +57,48 @@ infer_contains_call(Node *node)
 }
 
 static bool
+may_call_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Var:
+		case T_Const:
+		case T_Param:
+		case T_SortGroupClause:
+		case T_RangeTblRef:
+			return false;
+		case T_FuncExpr:
+			if (infer_function_may_call(((FuncExpr *) node)->funcid))
+				return true;
+			break;
+		case T_OpExpr:
+			/* its function is not known yet in a view or a cached plan */
+			if (((OpExpr *) node)->opno >= FirstNormalObjectId &&
+				infer_function_may_call(get_opcode(((OpExpr *) node)->opno)))
+				return true;
+			break;
+		case T_Query:
+			return query_tree_walker((Query *) node, may_call_walker, context, 0);
+		default:
+			break;
+	}
+	return expression_tree_walker(node, may_call_walker, context);
+}
+
+/*
+ * Could the plan of this query have a call?  It has one that the query has, or that comes from an
+ * SQL function (or an operator that is one), for which the planner puts its body.  Most statements
+ * of most databases have neither, and pay for this walk only.
+ */
+bool
+infer_query_may_call(Query *query)
+{
+	return may_call_walker((Node *) query, NULL);
+}
+
+static bool
 contains_open_call_walker(Node *node, void *context)
 {
 	if (node == NULL || IsA(node, Aggref) || IsA(node, WindowFunc) || IsA(node, GroupingFunc))
