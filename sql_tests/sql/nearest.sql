@@ -13,13 +13,13 @@ CREATE TABLE questions AS SELECT i AS id, 'text ' || i * 7 AS q FROM generate_se
 ANALYZE items, questions;
 \pset format unaligned
 \pset tuples_only on
--- a plan as text; versions write an InitPlan's result in different ways
+-- a plan as text; before 17, an InitPlan's result is written $0
 CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
   line text;
 BEGIN
   FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-    RETURN NEXT replace(replace(line, '(InitPlan 1).col1', '$0'), ' (returns $0)', '');
+    RETURN NEXT replace(replace(line, ' (returns $0)', ''), '$0', '(InitPlan 1).col1');
   END LOOP;
 END $$;
 

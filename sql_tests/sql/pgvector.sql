@@ -13,13 +13,13 @@ CREATE TABLE questions AS SELECT i AS id, 'text ' || i * 7 AS q FROM generate_se
 ANALYZE items, questions;
 \pset format unaligned
 \pset tuples_only on
--- a plan as text; versions write an InitPlan's result in different ways
+-- a plan as text; before 17, an InitPlan's result is written $0
 CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
   line text;
 BEGIN
   FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
-    RETURN NEXT replace(replace(line, '(InitPlan 1).col1', '$0'), ' (returns $0)', '');
+    RETURN NEXT replace(replace(line, ' (returns $0)', ''), '$0', '(InitPlan 1).col1');
   END LOOP;
 END $$;
 
@@ -45,6 +45,23 @@ SET plan_cache_mode = force_generic_plan;
 EXECUTE ranked('[0.6, 0, 0.8]'::vector, 3);
 \! mock stat items requests
 RESET plan_cache_mode;
+
+-- examples of docs/queries.md
+SELECT plan($$
+SELECT id FROM items ORDER BY infer.embed('e', body)::vector <=> '[0.6, 0, 0.8]' LIMIT 3
+$$);
+CREATE INDEX near ON items USING hnsw (v vector_cosine_ops);
+SET enable_sort = off;
+SELECT plan($$
+SELECT id FROM items ORDER BY v <=> infer.embed('e', 'how do I cancel an order?')::vector LIMIT 3
+$$);
+SELECT plan($$
+SELECT q.id, n.id
+  FROM (SELECT id, infer.embed('e', q)::vector AS v FROM questions OFFSET 0) AS q,
+       LATERAL (SELECT id FROM items ORDER BY items.v <=> q.v LIMIT 2) AS n
+$$);
+RESET enable_sort;
+DROP INDEX near;
 
 -- hnsw: one call, whose result the index is searched for; none when it is only planned
 CREATE INDEX near ON items USING hnsw (v vector_cosine_ops);
