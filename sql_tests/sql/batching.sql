@@ -147,7 +147,19 @@ SELECT count(emb(CASE id WHEN 1 THEN 'a [[mock:dupindex]]' ELSE x END, '{"on_err
 SELECT count(*) FROM (SELECT id, emb(x) AS e FROM bt) AS s JOIN bright USING (id) WHERE s.e = bright.e;
 \! mock set defaults
 
+-- a row's second call leaves as soon as its first one is answered: nobody waits for a permit where
+-- there are plenty (such a wait is noticed once a second)
+SET pg_inference.streaming_mode = 'per_row';
+CREATE FUNCTION permit_wait(n int) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+  plan jsonb;
+BEGIN
+  EXECUTE format('EXPLAIN (ANALYZE, VERBOSE, FORMAT JSON) SELECT count(infer.complete(''infer_b/m'', %1$s || infer.complete(''infer_b/m'', %1$s || x)))
+    FROM bt WHERE id <= 2', n) INTO plan;
+  RETURN (SELECT sum(w::float8) FROM jsonb_path_query(plan, '$.**."Permit Wait"') AS w);
+END $$;
+SELECT sum(permit_wait(n)) FROM generate_series(1, 40) AS n;
 RESET pg_inference.streaming_mode;
 DROP TABLE bt, br, bright;
-DROP FUNCTION emb, misplace;
+DROP FUNCTION emb, misplace, permit_wait;
 DROP SERVER infer_b;
