@@ -242,7 +242,8 @@ sub own
 {
 	my ($g, $source, $expression) = @_;
 	return $expression if $expression =~ /\b$source->[0]\./;
-	return "($expression || " . ($g->columns([$source], 'int'))[0] . ')';
+	my ($column) = map { $g->columns([$source], $_) } qw(int text);
+	return "($expression || $column)";
 }
 
 sub scalar_select
