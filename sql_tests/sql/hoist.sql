@@ -70,7 +70,7 @@ INSERT INTO cases (name, q) VALUES
   ('sub-plan guarded', $$select id, case when g = 1 then (select max(id) from s where s.v = score(t.x)) end from t$$),
   ('sub-plan limit', $$select id, (select max(id) from s where s.v = score(t.x)) from t order by id limit 3$$),
   ('sub-plan exists', $$select id, exists (select from b where b.tid = t.id and score(t.x) > 0) or id > 90 from t$$),
-  ('sub-plan max', $$select id, (select max(v) - min(v) from s where v > score(t.x)) from t$$),
+  ('sub-plan max', $$select id, (select max(v) from s where v < score(t.x)) from t$$),
   ('sub-plan array', $$select id, array(select id from s where v between score(t.x) - 0.01 and score(t.x) + 0.01 order by 1) from t$$),
   ('sub-plan any', $$select id from t where id > any (select id from s where v = score(t.x || 'a') or v = score(t.x))$$),
   ('sub-plan group', $$select g, (select max(id) from s where v = score('x' || g)) from t group by g having (select min(id) from s where v = score(min(t.x))) > 0 order by 1$$),
@@ -85,8 +85,8 @@ INSERT INTO cases (name, q, pre) VALUES
     'set local enable_seqscan = off'),
   ('second condition', $$select id, exists (select from s where score(t.x) > 0 and score('z' || t.x) > 0) from t$$, NULL),
   ('behind a condition', $$select id, (select max(s.id) from s where g = 1 and v = score(t.x)) from t$$, 'set local enable_seqscan = off'),
-  ('inner side', $$select id, (select count(*) from nothing join s on s.v = score(t.x || nothing.n) or s.v = score(t.x)) from t$$,
-    'set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_seqscan = off'),
+  ('inner side of a join', $$select id, (select count(*) from nothing join lateral (select from s where v > score(t.x) + nothing.n offset 0) l on true) from t$$,
+    'set local enable_hashjoin = off; set local enable_mergejoin = off'),
   ('hashed side', $$select id, (select count(*) from nothing join s on s.id = nothing.n where s.v = score(t.x)) from t$$,
     'set local enable_nestloop = off; set local enable_mergejoin = off; set local enable_seqscan = off'),
   ('several columns', $$update t set (g, y) = (select max(id), min(k)::text from s where v = score(t.x)) where id < 20 returning id, g, y$$, NULL),
@@ -108,6 +108,7 @@ INSERT INTO cases (name, q, pre) VALUES
   ('one fails', $$select bad.id, l.id from bad left join lateral (select id from s where k = bad.id and v < score(bad.x) + 2 order by id limit 1) l on true where bad.id <> 7 or bad.id > 9$$,
     'set local enable_seqscan = off'),
   ('not taken', $$select bad.id, s.id from bad left join s on s.k = bad.id and (select max(n) from nothing where v > score(bad.x) and n > s.id) is null$$, NULL),
+  ('not taken below', $$select sum((select max(n) from nothing where v > score(bad.x))) from bad$$, NULL),
   ('argument fails', $$select id, (select max(n) from nothing where v > score((1 / (g - 1))::text)) from t$$, NULL);
 -- what InferScans below a Material read of the query around them: the rows must not be an earlier execution's
 INSERT INTO cases (name, q, pre) VALUES
