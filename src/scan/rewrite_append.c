@@ -7,8 +7,7 @@
  * what their expressions read (unify.c), and the expressions rise above the Append.
  *
  * Where they do not agree, each child keeps its own InferScan: conditions must be the same in all
- * children, for their order is that of row-level security (I2).  The keys of a MergeAppend must be
- * real, so that a call among them is made below.
+ * children, for their order is that of row-level security (I2).
  */
 #include "postgres.h"
 
@@ -52,25 +51,14 @@ is_direct_modify(Plan *plan)
 }
 
 static void
-open_children(AppendWork *work, int nkeys, const AttrNumber *keys)
+open_children(AppendWork *work)
 {
-	Bitmapset *need = NULL;
-
-	for (int i = 0; i < nkeys; i++)
-		need = bms_add_member(need, keys[i]);
 	for (int i = 0; i < work->count; i++)
 	{
-		AppendChild *child = &work->children[i];
 		Plan *plan = list_nth(*work->plans, i);
-		bool virtual = false;
-		int x = -1;
 
-		child->is_async = plan->async_capable;
-		child->proc = proc_child(work->rw, plan);
-		while ((x = bms_next_member(need, x)) >= 0)
-			virtual |= !infer_is_real(list_nth(child->proc->vexprs, x - 1));
-		if (virtual)
-			child->proc = infer_mat_partial(work->rw, child->proc, need);
+		work->children[i].is_async = plan->async_capable;
+		work->children[i].proc = proc_child(work->rw, plan);
 	}
 }
 
@@ -87,9 +75,21 @@ is_settled(const InferProc *proc)
 	return proc->pending == NIL;
 }
 
+/* A MergeAppend compares what its children give, so that keys cannot rise. */
+static bool
+has_virtual_key(const InferProc *proc, int nkeys, const AttrNumber *keys)
+{
+	for (int i = 0; i < nkeys; i++)
+	{
+		if (!infer_is_real(list_nth(proc->vexprs, keys[i] - 1)))
+			return true;
+	}
+	return false;
+}
+
 /* Is there anything to move, and can it be? */
 static bool
-may_rise(AppendWork *work)
+may_rise(AppendWork *work, int nkeys, const AttrNumber *keys)
 {
 	bool settled = true;
 
@@ -97,7 +97,7 @@ may_rise(AppendWork *work)
 	{
 		const InferProc *proc = work->children[i].proc;
 
-		if (is_direct_modify(proc->plan) ||
+		if (is_direct_modify(proc->plan) || has_virtual_key(proc, nkeys, keys) ||
 			list_length(proc->pending) != list_length(work->children[0].proc->pending))
 			return false;
 		settled = settled && is_settled(proc);
@@ -310,8 +310,8 @@ proc_append(InferRewrite *rw, Plan *plan, List **plans, int nkeys, AttrNumber *k
 	work.unify = infer_unify_begin(OUTER_VAR, work.count, false);
 	for (int i = 0; i < work.count; i++)
 		saved += ((Plan *) list_nth(*plans, i))->total_cost;
-	open_children(&work, nkeys, keys);
-	if (!may_rise(&work) || (proc = unify_children(&work)) == NULL)
+	open_children(&work);
+	if (!may_rise(&work, nkeys, keys) || (proc = unify_children(&work)) == NULL)
 		return close_separately(&work);
 
 	order_columns(&work, proc);
