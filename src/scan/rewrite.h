@@ -144,8 +144,7 @@ extern void infer_copy_plan_info(Plan *to, Plan *from);
 extern void infer_add_params(Plan *plan, const Bitmapset *ids);
 extern void infer_take_init_plans(Plan *to, Plan *from);
 
-/* --- rewrite_scan.c, rewrite_values.c, rewrite_append.c, rewrite_upper.c,
- * rewrite_join.c: rules per node type --- */
+/* --- rewrite_*.c: rules per node type --- */
 extern InferProc *infer_proc_scan(InferRewrite *rw, Plan *plan);
 extern InferProc *infer_project(InferRewrite *rw, Plan *plan, InferProc *child, List *quals);
 extern InferProc *infer_proc_result(InferRewrite *rw, Plan *plan);
