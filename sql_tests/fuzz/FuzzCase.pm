@@ -176,6 +176,7 @@ sub a_change
 {
 	my ($self) = @_;
 	my $g = $self->{g};
+	$g->{alone} = 0;
 	my ($target, $sql) = $g->choose(
 		7 => sub { $self->insert_select },
 		2 => sub { $self->insert_values },

@@ -98,6 +98,7 @@ extern bool infer_is_real(const Node *vexpr);
 extern int infer_count_references(Node *node, int varno, AttrNumber attno);
 extern List *infer_plan_children(Plan *plan);
 extern bool infer_plan_has_call(Plan *plan);
+extern bool infer_plan_may_ask(Plan *plan);
 extern bool infer_plan_has_lock(Plan *plan);
 extern int infer_plan_max_id(Plan *plan, int seen);
 

@@ -10,7 +10,8 @@
  *
  * What may float: from the outer side of INNER, LEFT, SEMI and ANTI joins, from the inner side of
  * INNER joins but merge joins; and only over clauses that cannot fail for a row that the condition
- * would have dropped (invariant I3 in rewrite.c).
+ * would have dropped (invariant I3 in rewrite.c), and only if the other side makes no calls of its
+ * own, which PostgreSQL would not make for a side without rows.
  *
  * Calls in the join's own conditions: an inner join's rise above it as pending; hash keys and, in
  * other joins, calls over one side become columns of that side; calls over both sides of an outer
@@ -338,9 +339,30 @@ is_float_useful(Join *node, JoinSide *side)
 }
 
 static bool
-will_float(JoinContext *join, Join *node, JoinSide *side)
+wants_to_float(JoinContext *join, Join *node, JoinSide *side)
 {
 	return may_float(join, node, side) && is_float_useful(node, side);
+}
+
+/*
+ * A side whose conditions leave no row may spare the join the other side.  Conditions that float
+ * no longer do, so the other side must not ask anything; what floats with them is asked above.
+ */
+static bool
+will_float(JoinContext *join, Join *node, JoinSide *side)
+{
+	JoinSide *other = side == &join->outer ? &join->inner : &join->outer;
+
+	if (!wants_to_float(join, node, side))
+		return false;
+	if (IsA(node, NestLoop) && side == &join->inner)
+		return true; /* the other one is read first */
+	if (other->wanted || infer_plan_may_ask(other->proc->plan))
+		return false;
+	if (other->proc->pending == NIL)
+		return true;
+	return wants_to_float(join, node, other) && ((IsA(node, NestLoop) && other == &join->inner) ||
+												 !infer_plan_may_ask(side->proc->plan));
 }
 
 /* What floats out of the inner side is made above the join, for the rows that there are. */

@@ -456,6 +456,24 @@ infer_plan_has_call(Plan *plan)
 	return found;
 }
 
+/* May running this tree make calls: in an InferScan, an expression, or a plan that it reads? */
+bool
+infer_plan_may_ask(Plan *plan)
+{
+	ListCell *lc;
+
+	if (IsA(plan, CustomScan) || IsA(plan, CteScan) || plan_exprs_have_call(plan) ||
+		infer_contains_subplan((Node *) plan->targetlist) ||
+		infer_contains_subplan((Node *) plan->qual))
+		return true;
+	foreach (lc, infer_plan_children(plan))
+	{
+		if (infer_plan_may_ask(lfirst(lc)))
+			return true;
+	}
+	return false;
+}
+
 /* Does it lock rows, or read a common table expression that may? */
 bool
 infer_plan_has_lock(Plan *plan)
