@@ -32,6 +32,15 @@ SET enable_mergejoin = off;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
 
+-- A relation that is known to be empty leaves its columns in a Result, which is no row to be made part of the outer side.
+\set q 'SELECT t.id, s.c FROM t LEFT JOIN (SELECT CASE WHEN never(txt) THEN txt ELSE slow(txt) END AS c, g FROM b WHERE 4 = 1) AS s ON s.g = t.id ORDER BY t.id LIMIT 2;'
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+:without :q
+:with :q
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+
 SET client_min_messages = warning;
 DROP SCHEMA fuzzed CASCADE;
 DROP SERVER infer_z CASCADE;

@@ -206,7 +206,8 @@ read_inner(InferRewrite *rw, Plan *plan, InnerRow *row)
 		case T_FunctionScan:
 			return read_function(rw, (FunctionScan *) plan, row);
 		case T_Result:
-			if (plan->lefttree != NULL)
+			/* with columns, it stands for a relation that is known to be empty */
+			if (plan->lefttree != NULL || infer_contains_any_var((Node *) plan->targetlist))
 				return false;
 			row->quals = list_copy((List *) ((Result *) plan)->resconstantqual);
 			foreach (lc, plan->targetlist)
