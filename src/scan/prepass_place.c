@@ -48,9 +48,7 @@ typedef struct PlaceLevel
 {
 	Query *query;
 	Relids relations; /* what is joined */
-	Relids *joined;   /* by number of a join: its relations */
-	List *conditions; /* of ON clauses */
-	Relids wanted;    /* what the conditions with calls read */
+	List *conditions; /* of ON and WHERE */
 } PlaceLevel;
 
 static bool
@@ -77,92 +75,55 @@ flatten_and(List *conditions, Node *node)
 	return conditions;
 }
 
-/* The relations of one item of FROM, noted with its conditions; false for what is not understood.
- */
+/* Notes the relations and conditions of an item of FROM; false for what is not understood. */
 static bool
-read_from_item(PlaceLevel *level, Node *item, Relids *relids)
+read_from_item(PlaceLevel *level, Node *item)
 {
 	JoinExpr *join;
-	Relids right;
 
 	if (IsA(item, RangeTblRef))
 	{
 		int number = ((RangeTblRef *) item)->rtindex;
 
-		*relids = bms_make_singleton(number);
 		level->relations = bms_add_member(level->relations, number);
 		return is_plain_relation(rt_fetch(number, level->query->rtable));
 	}
 	if (!IsA(item, JoinExpr))
 		return false;
 	join = (JoinExpr *) item;
-	if (join->jointype != JOIN_INNER || !read_from_item(level, join->larg, relids) ||
-		!read_from_item(level, join->rarg, &right))
-		return false;
-	*relids = bms_union(*relids, right);
-	level->joined[join->rtindex] = *relids;
 	level->conditions = flatten_and(level->conditions, join->quals);
-	return true;
+	return join->jointype == JOIN_INNER && read_from_item(level, join->larg) &&
+		   read_from_item(level, join->rarg);
 }
 
 static bool
 read_from(PlaceLevel *level)
 {
-	Relids relids;
 	ListCell *lc;
 
-	level->joined = palloc0((list_length(level->query->rtable) + 1) * sizeof(Relids));
 	foreach (lc, level->query->jointree->fromlist)
 	{
-		if (!read_from_item(level, lfirst(lc), &relids))
+		if (!read_from_item(level, lfirst(lc)))
 			return false;
 	}
+	level->conditions = flatten_and(level->conditions, level->query->jointree->quals);
 	return true;
 }
 
-/* The relations of this level that an expression reads; a join's name stands for all it joins. */
-static Relids
-read_relations(PlaceLevel *level, Node *node)
-{
-	Relids numbers = pull_varnos(NULL, node);
-	Relids result = NULL;
-	int number = -1;
-
-	while ((number = bms_next_member(numbers, number)) >= 0)
-	{
-		if (level->joined[number] != NULL)
-			result = bms_union(result, level->joined[number]);
-		else
-			result = bms_add_member(result, number);
-	}
-	return result;
-}
-
+/* Does it read a row of an outer query? */
 static bool
-immovable_walker(Node *node, void *context)
+outer_walker(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	switch (nodeTag(node))
-	{
-		case T_Var:
-			/* a correlated sub-query is made a join only if all of this stays in its WHERE */
-			return ((Var *) node)->varlevelsup != 0;
-		case T_SubLink:
-		case T_Aggref:
-		case T_GroupingFunc:
-		case T_CurrentOfExpr:
-			return true;
-		case T_Param:
-			return ((Param *) node)->paramkind != PARAM_EXTERN;
-		default:
-			return expression_tree_walker(node, immovable_walker, context);
-	}
+	if (IsA(node, Var))
+		return ((Var *) node)->varlevelsup != 0;
+	return expression_tree_walker(node, outer_walker, context);
 }
 
 /* Two sides that read relations each: planned by more than its value per row. */
 static bool
-is_join_clause(PlaceLevel *level, Node *node)
+is_join_clause(Node *node)
 {
 	List *args;
 
@@ -172,50 +133,46 @@ is_join_clause(PlaceLevel *level, Node *node)
 		args = ((ScalarArrayOpExpr *) node)->args;
 	else
 		return false;
-	return list_length(args) == 2 && read_relations(level, linitial(args)) != NULL &&
-		   read_relations(level, lsecond(args)) != NULL &&
-		   bms_membership(read_relations(level, node)) == BMS_MULTIPLE;
+	return list_length(args) == 2 && !bms_is_empty(pull_varnos(NULL, linitial(args))) &&
+		   !bms_is_empty(pull_varnos(NULL, lsecond(args))) &&
+		   bms_membership(pull_varnos(NULL, node)) == BMS_MULTIPLE;
 }
 
-static bool
-is_movable(PlaceLevel *level, Node *condition)
+/* The level's conditions with calls; NIL if it must stay as it is. */
+static List *
+choose_conditions(PlaceLevel *level)
 {
-	return !immovable_walker(condition, NULL) && !is_join_clause(level, condition) &&
-		   !expression_returns_set(condition);
-}
-
-/* Splits the level's conditions; false if it must stay as it is. */
-static bool
-choose_conditions(PlaceLevel *level, List *conditions, List **chosen)
-{
+	List *chosen = NIL;
+	Relids wanted = NULL;
 	ListCell *lc;
 
-	*chosen = NIL;
-	foreach (lc, conditions)
+	foreach (lc, level->conditions)
 	{
 		Relids relids;
 
 		if (!infer_contains_call(lfirst(lc)))
 			continue;
-		relids = read_relations(level, lfirst(lc));
-		if (*chosen == NIL)
-			level->wanted = relids;
-		if (!is_movable(level, lfirst(lc)) || !bms_equal(relids, level->wanted))
-			return false;
-		*chosen = lappend(*chosen, lfirst(lc));
+		relids = pull_varnos(NULL, lfirst(lc));
+		if (chosen == NIL)
+			wanted = relids;
+		if (!bms_equal(relids, wanted) || outer_walker(lfirst(lc), NULL) ||
+			is_join_clause(lfirst(lc)))
+			return NIL;
+		chosen = lappend(chosen, lfirst(lc));
 	}
-	if (*chosen == NIL || bms_is_empty(level->wanted) ||
-		bms_is_subset(level->relations, level->wanted))
-		return false;
+	if (bms_is_empty(wanted) || bms_equal(wanted, level->relations))
+		return NIL;
 
-	foreach (lc, conditions)
+	foreach (lc, level->conditions)
 	{
 		if (!infer_contains_call(lfirst(lc)) && infer_may_fail(lfirst(lc)) &&
-			!bms_is_subset(read_relations(level, lfirst(lc)), level->wanted))
-			return false;
+			!bms_is_subset(pull_varnos(NULL, lfirst(lc)), wanted))
+			return NIL;
 	}
-	return !contain_volatile_functions((Node *) conditions) &&
-		   !checkExprHasSubLink((Node *) conditions);
+	if (contain_volatile_functions((Node *) level->conditions) ||
+		checkExprHasSubLink((Node *) level->conditions))
+		return NIL;
+	return chosen;
 }
 
 /* Will the planner try all orders of joining these relations and one more, with nested loops? */
@@ -283,17 +240,14 @@ infer_place_calls(Query *query)
 	PlaceLevel level = {.query = query};
 	FromExpr *from = query->jointree;
 	RangeTblRef *ref;
-	List *conditions;
 	List *chosen;
 	ListCell *lc;
 
-	if (query->commandType != CMD_SELECT || query->setOperations != NULL ||
-		query->rowMarks != NIL || !read_from(&level) || !is_searched(&level))
+	if (!read_from(&level) || !is_searched(&level))
 		return;
-	conditions = flatten_and(level.conditions, from->quals);
-	if (!choose_conditions(&level, conditions, &chosen))
+	chosen = choose_conditions(&level);
+	if (chosen == NIL)
 		return;
-
 	foreach (lc, from->fromlist)
 		remove_from_item(lfirst(lc), chosen);
 	from->quals = remove_from(from->quals, chosen);
