@@ -160,6 +160,19 @@ BEGIN
 END $$;
 SELECT sum(permit_wait(n)) FROM generate_series(1, 40) AS n;
 RESET pg_inference.streaming_mode;
+-- a merge join ends with the side that ends first, here after 21 rows: a small window, not all 1000
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+EXPLAIN (COSTS OFF) SELECT count(e) FROM (SELECT id, emb(x) AS e FROM bt ORDER BY id OFFSET 0) AS s JOIN generate_series(1, 20) AS n ON n = id;
+\! mock reset
+SELECT count(e) FROM (SELECT id, emb(x) AS e FROM bt ORDER BY id OFFSET 0) AS s JOIN generate_series(1, 20) AS n ON n = id;
+\! mock stat items | awk -F= '{ print ($2 < 150 ? "few" : $2) }'
+-- unless it returns the rest of that side too
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+SELECT count(e) FROM (SELECT id, emb(x) AS e FROM bt ORDER BY id OFFSET 0) AS s LEFT JOIN generate_series(1, 20) AS n ON n = id
+\g | grep -o 'Rows Ahead: .*'
+RESET enable_hashjoin;
+RESET enable_nestloop;
 DROP TABLE bt, br, bright;
 DROP FUNCTION emb, misplace, permit_wait;
 DROP SERVER infer_b;

@@ -375,6 +375,17 @@ visit_nestloop(NestLoopState *join, InferDemand demand)
 	visit(innerPlanState(join), demand);
 }
 
+/* It ends with the side that ends first, unless it returns the rest of the other one too. */
+static void
+visit_mergejoin(MergeJoinState *join, InferDemand demand)
+{
+	InferDemand partly = demand;
+
+	partly.kind = INFER_DEMAND_UNKNOWN;
+	visit(outerPlanState(join), join->mj_FillOuter ? demand : partly);
+	visit(innerPlanState(join), join->mj_FillInner ? demand : partly);
+}
+
 /*
  * Tells the scans below what is wanted of them.  Nodes that are not named here may drop or multiply
  * rows: the demand passes on as a guess.
@@ -434,6 +445,10 @@ visit(PlanState *state, InferDemand demand)
 		case T_NestLoopState:
 			demand.exact = false;
 			visit_nestloop((NestLoopState *) state, demand);
+			return;
+		case T_MergeJoinState:
+			demand.exact = false;
+			visit_mergejoin((MergeJoinState *) state, demand);
 			return;
 		default:
 			break;
