@@ -56,9 +56,8 @@ SELECT plan($$
 SELECT id FROM items ORDER BY v <=> infer.embed('e', 'how do I cancel an order?')::vector LIMIT 3
 $$);
 SELECT plan($$
-SELECT q.id, n.id
-  FROM (SELECT id, infer.embed('e', q)::vector AS v FROM questions OFFSET 0) AS q,
-       LATERAL (SELECT id FROM items ORDER BY items.v <=> q.v LIMIT 2) AS n
+SELECT q.id, n.id FROM questions AS q,
+  LATERAL (SELECT id FROM items ORDER BY v <=> infer.embed('e', q.q)::vector LIMIT 2) AS n
 $$);
 RESET enable_sort;
 DROP INDEX near;

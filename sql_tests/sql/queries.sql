@@ -104,6 +104,13 @@ SELECT planned($$
 SELECT id FROM docs WHERE embedding = infer.embed('embedder', 'a text')
 $$);
 
+EXPLAIN (COSTS OFF)
+INSERT INTO letters VALUES (1, infer.complete('llm', 'Write to Ann')), (2, infer.complete('llm', 'Write to Bob'));
+
+EXPLAIN (COSTS OFF)
+SELECT infer.complete('llm', 'Translate: ' || text) FROM (
+  SELECT body AS text FROM docs UNION ALL SELECT bio FROM authors) AS s;
+
 -- figures: what does not depend on how fast the server is
 CREATE FUNCTION analyzed(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
