@@ -182,6 +182,22 @@ EXECUTE zl(4);
 RESET plan_cache_mode;
 \! mock stat items
 
+-- parallel plans: a Gather evaluates InitPlans before it starts, so none may hold a call that a guard skips
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+\! mock reset
+SELECT id FROM zt WHERE CASE WHEN id < 0 THEN x = infer.complete('infer_z/m', 'never') ELSE id = 5 END;
+SELECT id, coalesce(x, infer.complete('infer_z/m', 'never')), id = 5 OR x = infer.complete('infer_z/m', 'never') FROM zt WHERE id = 5;
+SELECT count(*) FROM zt WHERE id = 0 OR (id < 0 AND x = infer.complete('infer_z/m', 'never'));
+\! mock stat items
+SELECT explained($$SELECT id FROM zt WHERE id > 0 AND x = infer.complete('infer_z/m', 'x5')$$, 'Params Evaluated');
+SELECT id FROM zt WHERE id > 0 AND x = infer.complete('infer_z/m', 'x5');
+\! mock stat items
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+
 -- nothing of it depends on InferScan
 SET pg_inference.enable = off;
 \! mock reset

@@ -16,15 +16,10 @@
 static planner_hook_type previous_planner_hook = NULL;
 
 static PlannedStmt *
-infer_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+plan_query(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
 {
-	bool active =
-		infer_preloaded && parse->commandType != CMD_UTILITY && infer_query_may_call(parse);
 	PlannedStmt *volatile stmt = NULL;
 
-	/* whatever pg_inference.enable says: planning makes no calls */
-	if (active)
-		parse = infer_prepass(parse);
 	infer_planning_depth++;
 	PG_TRY();
 	{
@@ -38,6 +33,30 @@ infer_planner(Query *parse, const char *query_string, int cursor_options, ParamL
 		infer_planning_depth--;
 	}
 	PG_END_TRY();
+	return stmt;
+}
+
+static PlannedStmt *
+infer_planner(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
+{
+	bool active =
+		infer_preloaded && parse->commandType != CMD_UTILITY && infer_query_may_call(parse);
+	bool skippable = false;
+	Query *again = NULL;
+	PlannedStmt *stmt;
+
+	/* whatever pg_inference.enable says: planning makes no calls */
+	if (active)
+		parse = infer_prepass(parse, &skippable);
+	if (skippable && (cursor_options & CURSOR_OPT_PARALLEL_OK))
+		again = copyObject(parse);
+	stmt = plan_query(parse, query_string, cursor_options, params);
+	/*
+	 * A Gather evaluates InitPlans before it starts its workers, also those that a guard keeps from
+	 * ever being read.  Without us such a call, being PARALLEL RESTRICTED, allowed no workers.
+	 */
+	if (again != NULL && infer_gather_calls(stmt))
+		stmt = plan_query(again, query_string, cursor_options & ~CURSOR_OPT_PARALLEL_OK, params);
 	if (active && infer_guc_enable)
 		infer_rewrite(stmt, cursor_options);
 	return stmt;

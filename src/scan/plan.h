@@ -49,8 +49,11 @@ extern void infer_scan_init(void);
  * each scan want). */
 extern void infer_demand_init(void);
 
-/* prepass.c: returns query itself or a changed copy (never writes to query). */
-extern Query *infer_prepass(Query *query);
+/* prepass.c: returns query itself or a changed copy (never writes to query).  skippable: a call
+ * became an InitPlan that stood where CASE, COALESCE, AND or OR may skip it. */
+extern Query *infer_prepass(Query *query, bool *skippable);
+/* walk.c: does a Gather evaluate an InitPlan with a call before it starts? */
+extern bool infer_gather_calls(PlannedStmt *stmt);
 /* rewrite.c: changes stmt in place (a plan that the planner just made); cursor_options as the
  * planner got them. Cheap when there is no call in it. */
 extern void infer_rewrite(PlannedStmt *stmt, int cursor_options);

@@ -23,7 +23,9 @@ typedef struct PrepassLevel
 {
 	bool has_from; /* PL/pgSQL takes a level without FROM for an expression: hands off (P1) */
 	bool added;
-	bool placeable; /* the levels above allow infer_place_calls() */
+	bool guarded;    /* in a place that CASE, COALESCE, AND or OR may skip */
+	bool *skippable; /* a call in such a place became an InitPlan */
+	bool placeable;  /* the levels above allow infer_place_calls() */
 } PrepassLevel;
 
 /* Anything whose value may differ from row to row, or that a sub-select may not hold? */
@@ -79,7 +81,78 @@ make_scalar_subselect(Node *call)
 	return (Node *) link;
 }
 
-static Query *prepass_level(Query *query, bool placeable);
+static Query *prepass_level(Query *query, bool placeable, bool *skippable);
+static Node *prepass_mutator(Node *node, void *context);
+
+/* All operands but the first may be skipped. */
+static List *
+prepass_operands(PrepassLevel *level, List *operands)
+{
+	bool guarded = level->guarded;
+	List *result = NIL;
+	ListCell *lc;
+
+	foreach (lc, operands)
+	{
+		result = lappend(result, prepass_mutator(lfirst(lc), level));
+		level->guarded = true;
+	}
+	level->guarded = guarded;
+	return result;
+}
+
+/* Its argument, or else its first condition, is evaluated; the rest may be. */
+static Node *
+prepass_case(PrepassLevel *level, CaseExpr *expr)
+{
+	bool guarded = level->guarded;
+	CaseExpr *result = makeNode(CaseExpr);
+
+	*result = *expr;
+	result->arg = (Expr *) prepass_mutator((Node *) expr->arg, level);
+	level->guarded = true;
+	result->args = (List *) prepass_mutator((Node *) expr->args, level);
+	result->defresult = (Expr *) prepass_mutator((Node *) expr->defresult, level);
+	level->guarded = guarded;
+	return (Node *) result;
+}
+
+static Node *
+prepass_quals(PrepassLevel *level, Node *quals)
+{
+	BoolExpr *result;
+
+	if (quals == NULL || !is_andclause(quals))
+		return prepass_mutator(quals, level);
+	result = copyObject((BoolExpr *) quals);
+	result->args = (List *) prepass_mutator((Node *) ((BoolExpr *) quals)->args, level);
+	return (Node *) result;
+}
+
+/* Conditions of WHERE and ON are all to be applied, in whatever order: none guards another. */
+static Node *
+prepass_join(PrepassLevel *level, Node *node)
+{
+	if (IsA(node, FromExpr))
+	{
+		FromExpr *result = makeNode(FromExpr);
+
+		*result = *(FromExpr *) node;
+		result->fromlist = (List *) prepass_mutator((Node *) result->fromlist, level);
+		result->quals = prepass_quals(level, result->quals);
+		return (Node *) result;
+	}
+	else
+	{
+		JoinExpr *result = makeNode(JoinExpr);
+
+		*result = *(JoinExpr *) node;
+		result->larg = prepass_mutator(result->larg, level);
+		result->rarg = prepass_mutator(result->rarg, level);
+		result->quals = prepass_quals(level, result->quals);
+		return (Node *) result;
+	}
+}
 
 static Node *
 prepass_mutator(Node *node, void *context)
@@ -89,7 +162,22 @@ prepass_mutator(Node *node, void *context)
 	if (node == NULL)
 		return NULL;
 	if (IsA(node, Query))
-		return (Node *) prepass_level((Query *) node, level->placeable);
+		return (Node *) prepass_level((Query *) node, level->placeable, level->skippable);
+	if (IsA(node, FromExpr) || IsA(node, JoinExpr))
+		return prepass_join(level, node);
+	if (IsA(node, CaseExpr))
+		return prepass_case(level, (CaseExpr *) node);
+	if (IsA(node, CoalesceExpr) || (IsA(node, BoolExpr) && ((BoolExpr *) node)->boolop != NOT_EXPR))
+	{
+		Node *result = copyObject(node);
+
+		if (IsA(node, BoolExpr))
+			((BoolExpr *) result)->args = prepass_operands(level, ((BoolExpr *) node)->args);
+		else
+			((CoalesceExpr *) result)->args =
+				prepass_operands(level, ((CoalesceExpr *) node)->args);
+		return result;
+	}
 	/* a level that becomes a semi-join is planned per row of the outer one, which would be lost */
 	if (IsA(node, SubLink))
 	{
@@ -107,6 +195,7 @@ prepass_mutator(Node *node, void *context)
 	if (level->has_from && is_constant_call(node))
 	{
 		level->added = true;
+		*level->skippable |= level->guarded;
 		return make_scalar_subselect(copyObject(node));
 	}
 	return expression_tree_mutator(node, prepass_mutator, context);
@@ -133,9 +222,10 @@ restore_values(Query *query, Query *original)
 }
 
 static Query *
-prepass_level(Query *query, bool placeable)
+prepass_level(Query *query, bool placeable, bool *skippable)
 {
-	PrepassLevel level = {.has_from = query->jointree != NULL && query->jointree->fromlist != NIL};
+	PrepassLevel level = {.has_from = query->jointree != NULL && query->jointree->fromlist != NIL,
+						  .skippable = skippable};
 	Query *result;
 
 	if (!infer_contains_call((Node *) query))
@@ -152,7 +242,8 @@ prepass_level(Query *query, bool placeable)
 }
 
 Query *
-infer_prepass(Query *query)
+infer_prepass(Query *query, bool *skippable)
 {
-	return prepass_level(query, infer_guc_enable && infer_guc_place_calls);
+	*skippable = false;
+	return prepass_level(query, infer_guc_enable && infer_guc_place_calls, skippable);
 }

@@ -500,3 +500,49 @@ infer_plan_max_id(Plan *plan, int seen)
 		seen = infer_plan_max_id(lfirst(lc), seen);
 	return seen;
 }
+
+/* Parameters that InitPlans with calls set, and those that Gathers evaluate. */
+typedef struct GatherContext
+{
+	PlannedStmt *stmt;
+	Bitmapset *calls;
+	Bitmapset *gathered;
+} GatherContext;
+
+static void
+visit_gathers(GatherContext *context, Plan *plan)
+{
+	ListCell *lc;
+	ListCell *li;
+
+	foreach (lc, plan->initPlan)
+	{
+		SubPlan *init_plan = lfirst_node(SubPlan, lc);
+
+		if (!infer_plan_has_call(list_nth(context->stmt->subplans, init_plan->plan_id - 1)))
+			continue;
+		foreach (li, init_plan->setParam)
+			context->calls = bms_add_member(context->calls, lfirst_int(li));
+	}
+	if (IsA(plan, Gather))
+		context->gathered = bms_add_members(context->gathered, ((Gather *) plan)->initParam);
+	if (IsA(plan, GatherMerge))
+		context->gathered = bms_add_members(context->gathered, ((GatherMerge *) plan)->initParam);
+	foreach (lc, infer_plan_children(plan))
+		visit_gathers(context, lfirst(lc));
+}
+
+bool
+infer_gather_calls(PlannedStmt *stmt)
+{
+	GatherContext context = {stmt, NULL, NULL};
+	ListCell *lc;
+
+	visit_gathers(&context, stmt->planTree);
+	foreach (lc, stmt->subplans)
+	{
+		if (lfirst(lc) != NULL)
+			visit_gathers(&context, lfirst(lc));
+	}
+	return bms_overlap(context.calls, context.gathered);
+}
