@@ -44,7 +44,7 @@ CREATE TABLE queries (n serial, name text PRIMARY KEY, q text, post text);
 INSERT INTO queries (name, q, post) VALUES
   ('by_source', $$merge into sink using s on s.id = sink.id when matched then update set e = emb(s.x) when not matched by source then update set e = emb(sink.e)
     when not matched by target then insert values (s.id, emb(s.x))$$, 'select * from sink order by id'),
-  ('by_source_call_of_source', $$merge into sink using s on s.id = sink.id when matched and s.y = 'odd' then do nothing when matched then update set e = ask(s.x)
+  ('by_source_call_of_source', $$merge into sink using s on s.id = sink.id when matched and s.y = 'odd' then do nothing when matched then update set e = ask(coalesce(s.x, 'none'))
     when not matched by source then delete when not matched by target and s.y = 'odd' then insert values (s.id, emb(s.x))$$, 'select * from sink order by id'),
   ('returning', $$merge into sink using s on s.id = sink.id when matched then update set e = emb(s.x) when not matched then insert values (s.id, emb(s.x))
     returning merge_action(), ask(s.x || sink.id), sink.*$$, 'select * from sink order by id'),
