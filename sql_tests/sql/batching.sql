@@ -170,7 +170,7 @@ SELECT count(e) FROM (SELECT id, emb(x) AS e FROM bt ORDER BY id OFFSET 0) AS s 
 -- unless it returns the rest of that side too
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
 SELECT count(e) FROM (SELECT id, emb(x) AS e FROM bt ORDER BY id OFFSET 0) AS s LEFT JOIN generate_series(1, 20) AS n ON n = id
-\g | awk '/Rows Ahead/ { print ($NF > 500 ? "many" : $NF) " rows ahead" }'
+\g | awk '/Rows Ahead/ { print ($NF > 600 ? "many" : $NF) " rows ahead" }'
 RESET enable_hashjoin;
 RESET enable_nestloop;
 DROP TABLE bt, br, bright;
