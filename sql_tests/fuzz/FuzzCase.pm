@@ -62,6 +62,7 @@ sub settings
 	$self->set('pg_inference.memo_memory', $g->pick('0', '64kB')) if $g->chance(.1);
 	$self->set('pg_inference.buffer_memory', '64kB') if $g->chance(.12);
 	$self->set('pg_inference.on_error', 'null') if $g->chance(.05);
+	$self->set('pg_inference.call_cost', $g->pick(1000, 1000000)) if $g->chance(.12);
 	$self->set('pg_inference.hoist_calls', '#' . $g->below(3)) if $g->chance(.5);
 	$self->set('pg_inference.place_calls', '#' . $g->below(3)) if $g->chance(.5);
 	$self->{role} = 'fz_reader' if $g->chance(.12);

@@ -132,7 +132,11 @@ sub text
 		9 => sub { 'case when ' . $g->bool($sc, $d - 1) . ' then ' . $text->() . ' else ' . $text->(1) . ' end' },
 		3 => sub { 'case when ' . $g->bool($sc, $d - 2) . ' then ' . $text->() . ' when ' . $g->bool($sc, $d - 1) . ' then ' . $text->(1) . ' end' },
 		7 => sub { 'case ' . $text->() . ' when ' . $text->(1) . ' then ' . $text->() . q{ when 'y1' then } . $text->() . ' end' },
-		7 => sub { 'coalesce(' . $text->() . ', ' . $text->() . ')' },
+		7 => sub {
+			# a constant in front would make all of it one, only not before the planner has folded it
+			my @both = sort { $g->is_constant($a) <=> $g->is_constant($b) } $text->(), $text->();
+			'coalesce(' . join(', ', @both) . ')';
+		},
 		6 => sub { 'nullif(' . $text->() . ', ' . $text->(1) . ')' },
 		6 => sub { $g->pick('greatest', 'least') . '(' . $text->() . ', ' . $text->(1) . ')' },
 		7 => sub { $g->scalar_select($sc, $d - 1) },
