@@ -412,7 +412,8 @@ sub from
 	{
 		my $next = $g->source($d, [ @scope, @$outer ]);
 		my $type = $next->{lateral} ? $g->pick('join', 'join', 'left join') : $g->pick('join', 'join', 'join', 'left join', 'left join', 'right join', 'full join', 'cross join');
-		# only the innermost name of the left side may be referenced laterally by these two
+		# it must be able to be a merge or hash join
+		$type = 'left join' if $type eq 'full join' && !($g->columns(\@scope, 'int') && $g->columns([ $next->{scope} ], 'int'));
 		if ($type eq 'cross join')
 		{
 			$sql .= " cross join $next->{sql}";
@@ -430,9 +431,10 @@ sub join_condition
 {
 	my ($g, $type, $left, $right) = @_;
 	my $both = [ @$left, $right ];
+	my @left_ints = $g->columns($left, 'int');
 	my @right_ints = $g->columns([$right], 'int');
+	return $g->pick(@left_ints) . ' = ' . $g->pick(@right_ints) if $type eq 'full join';
 	my $on = @right_ints ? $g->int($left, 0) . ' = ' . $g->pick(@right_ints) : 'true';
-	return $on if $type eq 'full join';
 	return $g->text($left, 2) . ' = ' . $g->text([$right], 2) if $g->chance(.1);
 	return $g->bool($both, 2) if $type ne 'right join' && $g->chance(.06);
 	return $on . ' and ' . $g->bool($both, 2) if $g->chance(.4);
