@@ -191,7 +191,7 @@ SELECT id FROM zt WHERE CASE WHEN id < 0 THEN x = infer.complete('infer_z/m', 'n
 SELECT id, coalesce(x, infer.complete('infer_z/m', 'never')), id = 5 OR x = infer.complete('infer_z/m', 'never') FROM zt WHERE id = 5;
 SELECT count(*) FROM zt WHERE id = 0 OR (id < 0 AND x = infer.complete('infer_z/m', 'never'));
 \! mock stat items
-SELECT explained($$SELECT id FROM zt WHERE id > 0 AND x = infer.complete('infer_z/m', 'x5')$$, 'Params Evaluated');
+SELECT explained($$SELECT id FROM zt WHERE id > 0 AND x = infer.complete('infer_z/m', 'x5')$$, 'Gather');
 SELECT id FROM zt WHERE id > 0 AND x = infer.complete('infer_z/m', 'x5');
 \! mock stat items
 RESET parallel_setup_cost;
