@@ -87,8 +87,6 @@ INSERT INTO cases (name, q, pre) VALUES
   ('behind a condition', $$select id, (select max(s.id) from s where g = 1 and v = score(t.x)) from t$$, 'set local enable_seqscan = off'),
   ('inner side of a join', $$select id, (select count(*) from nothing join lateral (select from s where v > score(t.x) + nothing.n offset 0) l on true) from t$$,
     'set local enable_hashjoin = off; set local enable_mergejoin = off'),
-  ('hashed side', $$select id, (select count(*) from nothing join s on s.id = nothing.n where s.v = score(t.x)) from t$$,
-    'set local enable_nestloop = off; set local enable_mergejoin = off; set local enable_seqscan = off'),
   ('several columns', $$update t set (g, y) = (select max(id), min(k)::text from s where v = score(t.x)) where id < 20 returning id, g, y$$, NULL),
   ('volatile argument', $$select id, (select max(id) from s where v = score(t.x || (random() < 2)::text)) from t$$, NULL);
 -- calls that are made only if there is a row: asked ahead with on

@@ -161,15 +161,25 @@ collect_first(FindContext *context, List *quals)
 		collect_expr(context, linitial(quals));
 }
 
-/* All keys are evaluated when a scan begins; those of row comparisons one by one, as keys. */
+/*
+ * All keys are evaluated when a scan begins; those of row comparisons one by one, as keys.  Of the
+ * arrays of a bitmap scan, those behind an empty one may not be.
+ */
 static void
-collect_keys(FindContext *context, List *clauses, bool arrays)
+collect_keys(FindContext *context, List *clauses, bool all_arrays)
 {
+	bool arrays = true;
 	ListCell *lc;
 
 	foreach (lc, clauses)
 	{
-		if (IsA(lfirst(lc), OpExpr) || (arrays && IsA(lfirst(lc), ScalarArrayOpExpr)))
+		if (IsA(lfirst(lc), ScalarArrayOpExpr))
+		{
+			if (arrays)
+				collect_expr(context, lfirst(lc));
+			arrays = all_arrays;
+		}
+		else if (IsA(lfirst(lc), OpExpr))
 			collect_expr(context, lfirst(lc));
 		else if (IsA(lfirst(lc), RowCompareExpr))
 			collect_expr(context, ((RowCompareExpr *) lfirst(lc))->rargs);
