@@ -182,6 +182,25 @@ EXECUTE zl(4);
 RESET plan_cache_mode;
 \! mock stat items
 
+-- what becomes constant only while it is planned, which the planner then estimates by
+\! mock reset
+SELECT explained($$WITH q AS (SELECT 'text' AS c) SELECT id FROM zt, q WHERE zt.x = infer.complete('infer_z/m', q.c)$$, '.');
+SELECT explained($$SELECT id FROM zt, (SELECT 'text' AS c) q WHERE zt.x = infer.complete('infer_z/m', q.c)$$, '.');
+SELECT explained($$SELECT id FROM zt, LATERAL (VALUES ('text')) q(c) WHERE zt.x = infer.complete('infer_z/m', q.c)$$, '.');
+SELECT explained($$SELECT id FROM zt WHERE x = infer.complete('infer_z/m', coalesce('text', zt.x))$$, '.');
+SELECT explained($$SELECT id FROM zt WHERE v > score(CASE WHEN true THEN 'text' ELSE x END)$$, '.');
+SELECT explained($$SELECT x FROM zp WHERE id = (infer.embed('infer_z/m', coalesce('text', x)))[1]::int$$, '.');
+SELECT explained($$SELECT id FROM zt LIMIT length(infer.complete('infer_z/m', coalesce('text', upper('x'))))$$, '.');
+PREPARE zc(text) AS SELECT id FROM zt WHERE x = infer.complete('infer_z/m', coalesce($1, x));
+SET plan_cache_mode = force_custom_plan;
+SELECT explained($$EXECUTE zc('text')$$, '.');
+\! mock stat items
+-- ... and which is called as ever when it is executed
+EXECUTE zc('x7');
+\! mock stat items
+RESET plan_cache_mode;
+DEALLOCATE zc;
+
 -- parallel plans: a Gather evaluates InitPlans before it starts, so none may hold a call that a guard skips
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;

@@ -98,8 +98,20 @@ extern void infer_client_cancel(InferClient *client);
 /* The body of the SQL functions: begin, wait, result; one client per process is reused. */
 extern Datum infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function);
 
-/* Planning depth, kept by scan/hooks: while > 0, plan_time_calls applies to direct calls. */
-extern int infer_planning_depth;
+/*
+ * A plan is being made, or an executor started that will run nothing (EXPLAIN).  Kept by src/scan,
+ * which calls end() also when there was an error.  Until then a call that the planner itself
+ * evaluates, to estimate by its value, is not made and gives NULL; calls of functions that it
+ * evaluates obey pg_inference.plan_time_calls.
+ */
+typedef struct InferPlanning
+{
+	int depth;
+	void *context; /* error_context_stack of who plans */
+} InferPlanning;
+
+extern InferPlanning infer_planning_begin(void);
+extern void infer_planning_end(InferPlanning before);
 
 extern void infer_call_init(void); /* from _PG_init: transaction callbacks */
 

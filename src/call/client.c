@@ -9,6 +9,7 @@
 
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "nodes/primnodes.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 
@@ -19,7 +20,7 @@
 
 #define ENTRIES_PER_BLOCK (8 * 1024)
 
-int infer_planning_depth = 0;
+static InferPlanning planning;
 
 /* Gives back everything of a client; also the callback of a resource owner, so it never raises. */
 static void
@@ -89,11 +90,42 @@ infer_client_stats(InferClient *client)
 	return &client->stats;
 }
 
+InferPlanning
+infer_planning_begin(void)
+{
+	InferPlanning before = planning;
+
+	planning.depth++;
+	planning.context = error_context_stack;
+	return before;
+}
+
+void
+infer_planning_end(InferPlanning before)
+{
+	planning = before;
+}
+
+/*
+ * Is it the planner that evaluates this call, and not a function that it evaluates?  Estimates are
+ * all that it may use the value of a STABLE function for.  Functions in SQL or another language,
+ * and whatever uses SPI, say in the error context where they are; functions in C that call others
+ * by OID give no expression.
+ */
+bool
+infer_planning_estimates(FunctionCallInfo fcinfo)
+{
+	Node *expr = fcinfo->flinfo->fn_expr;
+
+	return planning.depth > 0 && planning.context == error_context_stack && expr != NULL &&
+		   IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == fcinfo->flinfo->fn_oid;
+}
+
 /* A wrapper that the planner evaluates to estimate a selectivity would call the model. */
 static void
 check_planning(const InferClass *class)
 {
-	if (infer_planning_depth == 0 || infer_guc_plan_time_calls)
+	if (planning.depth == 0 || infer_guc_plan_time_calls)
 		return;
 	ereport(ERROR,
 			(errcode(infer_errcode_config()),

@@ -16,13 +16,16 @@
 Datum
 infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function)
 {
-	InferClient *client = infer_client_open();
+	InferClient *client;
 	Datum args[4];
 	bool nulls[4];
 	InferEntry *entry;
 	Datum result;
 	bool isnull;
 
+	if (infer_planning_estimates(fcinfo))
+		PG_RETURN_NULL();
+	client = infer_client_open();
 	for (int i = 0; i < function->nargs; i++)
 	{
 		args[i] = fcinfo->args[i].value;

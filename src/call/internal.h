@@ -199,6 +199,7 @@ extern void infer_options_parse(InferTask task, Datum options, const InferServer
 
 /* client.c */
 extern void infer_client_close_all(bool complain);
+extern bool infer_planning_estimates(FunctionCallInfo fcinfo);
 
 /* pump.c */
 extern InferTransport *infer_pump_transport(void);

@@ -459,15 +459,43 @@ visit(PlanState *state, InferDemand demand)
 }
 
 static void
-demand_executor_start(QueryDesc *query, int eflags)
+start_executor(QueryDesc *query, int eflags)
 {
-	uint64 before = scans_begun;
-
 	if (previous_start)
 		previous_start(query, eflags);
 	else
 		standard_ExecutorStart(query, eflags);
-	if (scans_begun != before && (eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+}
+
+/* For EXPLAIN: partitions may be pruned by the value of a call, which is not asked for here. */
+static void
+start_explain(QueryDesc *query, int eflags)
+{
+	InferPlanning before = infer_planning_begin();
+
+	PG_TRY();
+	{
+		start_executor(query, eflags);
+	}
+	PG_FINALLY();
+	{
+		infer_planning_end(before);
+	}
+	PG_END_TRY();
+}
+
+static void
+demand_executor_start(QueryDesc *query, int eflags)
+{
+	uint64 before = scans_begun;
+
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
+	{
+		start_explain(query, eflags);
+		return;
+	}
+	start_executor(query, eflags);
+	if (scans_begun != before)
 		visit(query->planstate, (InferDemand){.kind = INFER_DEMAND_RUN, .main_tree = true});
 }
 

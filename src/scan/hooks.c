@@ -19,8 +19,8 @@ static PlannedStmt *
 plan_query(Query *parse, const char *query_string, int cursor_options, ParamListInfo params)
 {
 	PlannedStmt *volatile stmt = NULL;
+	InferPlanning before = infer_planning_begin();
 
-	infer_planning_depth++;
 	PG_TRY();
 	{
 		if (previous_planner_hook)
@@ -30,7 +30,7 @@ plan_query(Query *parse, const char *query_string, int cursor_options, ParamList
 	}
 	PG_FINALLY();
 	{
-		infer_planning_depth--;
+		infer_planning_end(before);
 	}
 	PG_END_TRY();
 	return stmt;
