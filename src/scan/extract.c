@@ -394,29 +394,12 @@ extract_mutator(Node *node, void *context)
 #endif
 		case T_List:
 		case T_TargetEntry:
-		case T_FuncExpr:
-		case T_NamedArgExpr:
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-		case T_ScalarArrayOpExpr:
-		case T_FieldSelect:
-		case T_FieldStore:
-		case T_RelabelType:
-		case T_CoerceViaIO:
-		case T_ConvertRowtypeExpr:
-		case T_CollateExpr:
-		case T_ArrayExpr:
-		case T_RowExpr:
-		case T_MinMaxExpr:
 		case T_XmlExpr:
-		case T_NullTest:
-		case T_BooleanTest:
-		case T_CoerceToDomain:
-			/* evaluates all its operands */
 			return expression_tree_mutator(node, extract_mutator, context);
 		default:
-			return leave_mutator(node, context);
+			return infer_evaluates_all(node)
+					   ? expression_tree_mutator(node, extract_mutator, context)
+					   : leave_mutator(node, context);
 	}
 }
 

@@ -207,13 +207,6 @@ read_join_params(InferHoistParams *params, NestLoop *node)
 	}
 }
 
-/* A call of the inner side, over the outer side's layout. */
-static Node *
-write_over_outer(NestLoop *node, Node *call)
-{
-	return linitial(infer_unparametrize(list_make1(call), node->nestParams));
-}
-
 /*
  * Takes the calls out of a nested loop's inner side that are made for each outer row.  The answer
  * are InferHoisted whose calls are written over the outer side's layout; the join still has to hand
@@ -237,7 +230,7 @@ infer_hoist_join(InferRewrite *rw, NestLoop *node)
 	{
 		InferHoisted *one = lfirst(lc);
 
-		one->call = write_over_outer(node, one->call);
+		one->call = infer_unparametrize(one->call, node->nestParams);
 	}
 	return hoisted;
 }
@@ -259,7 +252,7 @@ infer_ahead_join(InferRewrite *rw, NestLoop *node, Plan *inner, List *pending)
 	foreach (lc, infer_possible_calls(rw, inner, pending, &params))
 	{
 		if (!infer_may_fail((Node *) lfirst_node(FuncExpr, lc)->args))
-			ahead = lappend(ahead, write_over_outer(node, lfirst(lc)));
+			ahead = lappend(ahead, infer_unparametrize(lfirst(lc), node->nestParams));
 	}
 	return ahead;
 }
@@ -357,47 +350,22 @@ are_alike(List *references)
 	return true;
 }
 
-typedef struct ArgContext
-{
-	List *ids;
-	List *args;
-} ArgContext;
-
-static Node *
-args_mutator(Node *node, void *context)
-{
-	ArgContext *args = context;
-	ListCell *li;
-	ListCell *la;
-
-	if (node == NULL)
-		return NULL;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-	{
-		forboth(li, args->ids, la, args->args)
-		{
-			if (lfirst_int(li) == ((Param *) node)->paramid)
-				return copyObject((Node *) lfirst(la));
-		}
-	}
-	return expression_tree_mutator(node, args_mutator, context);
-}
-
 /* Sets the new parameters where the others are set. */
 static void
 add_args(SubPlan *subplan, List *hoisted)
 {
-	ArgContext context = {subplan->parParam, subplan->args};
+	List *ids = subplan->parParam;
+	List *args = subplan->args;
 	ListCell *lc;
 
-	subplan->parParam = list_copy(subplan->parParam);
-	subplan->args = list_copy(subplan->args);
+	subplan->parParam = list_copy(ids);
+	subplan->args = list_copy(args);
 	foreach (lc, hoisted)
 	{
 		InferHoisted *one = lfirst(lc);
 
 		subplan->parParam = lappend_int(subplan->parParam, one->param->paramid);
-		subplan->args = lappend(subplan->args, args_mutator(one->call, &context));
+		subplan->args = lappend(subplan->args, infer_put_params(one->call, ids, args));
 	}
 }
 
@@ -405,7 +373,6 @@ add_args(SubPlan *subplan, List *hoisted)
 static List *
 find_ahead(InferRewrite *rw, SubPlan *first, Plan *body, const InferHoistParams *params)
 {
-	ArgContext context = {first->parParam, first->args};
 	List *calls = NIL;
 	List *ahead;
 	ListCell *lc;
@@ -414,7 +381,7 @@ find_ahead(InferRewrite *rw, SubPlan *first, Plan *body, const InferHoistParams 
 	{
 		Node *args = (Node *) lfirst_node(FuncExpr, lc)->args;
 
-		if (!infer_may_fail(args_mutator(args, &context)))
+		if (!infer_may_fail(infer_put_params(args, first->parParam, first->args)))
 			calls = lappend(calls, lfirst(lc));
 	}
 	ahead = make_hoisted(rw, calls);

@@ -125,25 +125,10 @@ collect_walker(Node *node, void *context)
 		case T_List:
 		case T_TargetEntry:
 		case T_RangeTblFunction:
-		case T_FuncExpr:
-		case T_NamedArgExpr:
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-		case T_ScalarArrayOpExpr:
-		case T_FieldSelect:
-		case T_RelabelType:
-		case T_CoerceViaIO:
-		case T_CollateExpr:
-		case T_ArrayExpr:
-		case T_RowExpr:
-		case T_MinMaxExpr:
-		case T_NullTest:
-		case T_BooleanTest:
-			/* evaluates all its operands */
 			return expression_tree_walker(node, collect_walker, context);
 		default:
-			return false;
+			return infer_evaluates_all(node) &&
+				   expression_tree_walker(node, collect_walker, context);
 	}
 }
 

@@ -114,6 +114,57 @@ infer_substitute(Node *node, int varno, List *vexprs)
 	return substitute_mutator(node, &context);
 }
 
+typedef struct ParamContext
+{
+	List *ids;
+	List *values;
+} ParamContext;
+
+static Node *
+put_params_mutator(Node *node, void *context)
+{
+	ParamContext *params = context;
+	ListCell *li;
+	ListCell *lv;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+	{
+		forboth(li, params->ids, lv, params->values)
+		{
+			if (lfirst_int(li) == ((Param *) node)->paramid)
+				return copyObject((Node *) lfirst(lv));
+		}
+	}
+	return expression_tree_mutator(node, put_params_mutator, context);
+}
+
+/* Replaces parameters by what they are set to. */
+Node *
+infer_put_params(Node *node, List *ids, List *values)
+{
+	ParamContext context = {ids, values};
+
+	return put_params_mutator(node, &context);
+}
+
+/* Replaces the parameters that carry a nested loop's outer columns by these columns (P8). */
+Node *
+infer_unparametrize(Node *node, List *nest_params)
+{
+	List *ids = NIL;
+	List *values = NIL;
+	ListCell *lc;
+
+	foreach (lc, nest_params)
+	{
+		ids = lappend_int(ids, lfirst_node(NestLoopParam, lc)->paramno);
+		values = lappend(values, lfirst_node(NestLoopParam, lc)->paramval);
+	}
+	return infer_put_params(node, ids, values);
+}
+
 static Node *
 renumber_mutator(Node *node, void *context)
 {

@@ -1,8 +1,8 @@
 /*
  * scan/rewrite.h - what the files of the plan rewrite share (rewrite.c has the essay).
  *
- * Private to src/scan: walk.c, unify.c, prepass*.c, moves.c, rewrite*.c, hoist*.c, extract.c,
- * build.c.  Backend-local, no locks; all nodes are made in the planner's memory context.
+ * Private to src/scan: walk.c, unify.c, prepass*.c, moves.c, rewrite*.c, hoist*.c, fields.c,
+ * extract.c, build.c.  Backend-local, no locks; all nodes are made in the planner's memory context.
  */
 #ifndef INFER_SCAN_REWRITE_H
 #define INFER_SCAN_REWRITE_H
@@ -85,6 +85,7 @@ typedef struct InferUnify
 extern bool infer_is_call(const Node *node);
 /* Like infer_contains_call, but does not look into aggregates and window functions. */
 extern bool infer_contains_open_call(Node *node);
+extern bool infer_evaluates_all(Node *node);
 extern bool infer_may_fail(Node *node);
 extern bool infer_contains_subplan(Node *node);
 extern bool infer_contains_multiexpr(Node *node);
@@ -137,6 +138,8 @@ extern InferProc *infer_hold_volatile(InferRewrite *rw, InferProc *proc);
 extern List *infer_take_quals(List **quals, bool unsafe_too);
 extern InferProc *infer_settle(InferRewrite *rw, InferProc *proc, List *users);
 extern Node *infer_substitute(Node *node, int varno, List *vexprs);
+extern Node *infer_put_params(Node *node, List *ids, List *values);
+extern Node *infer_unparametrize(Node *node, List *nest_params);
 extern Node *infer_renumber(Node *node, int from, int to);
 extern List *infer_dummy_tlist(List *child_tlist);
 extern Var *infer_var_for(int varno, AttrNumber attno, const Node *expr);
@@ -162,7 +165,6 @@ extern void infer_lift_values(InferRewrite *rw, ValuesScan *scan);
 extern InferProc *infer_proc_append(InferRewrite *rw, Append *node);
 extern InferProc *infer_proc_merge_append(InferRewrite *rw, MergeAppend *node);
 extern InferProc *infer_proc_join(InferRewrite *rw, Join *node);
-extern List *infer_unparametrize(List *exprs, List *nest_params);
 extern InferProc *infer_fold_lateral(InferRewrite *rw, NestLoop *node);
 extern void infer_keep_mark_restore(InferRewrite *rw, MergeJoin *node);
 
@@ -171,7 +173,6 @@ extern InferUnify *infer_unify_begin(int varno, int count, bool eager);
 extern Node *infer_unify(InferUnify *unify, Node **nodes);
 extern Var *infer_unify_column(InferUnify *unify, Node **nodes, Oid type, int32 typmod,
 							   Oid collation);
-extern bool infer_evaluates_all(Node *node);
 extern Node *infer_unify_expr(const InferUnifyColumn *column, int source);
 
 /* --- extract.c: from an expression to steps --- */

@@ -277,8 +277,8 @@ infer_fold_lateral(InferRewrite *rw, NestLoop *node)
 
 	if (!read_inner(rw, join->righttree, &row) || !is_foldable(node, &row))
 		return NULL;
-	row.columns = infer_unparametrize(row.columns, node->nestParams);
-	row.quals = infer_unparametrize(row.quals, node->nestParams);
+	row.columns = (List *) infer_unparametrize((Node *) row.columns, node->nestParams);
+	row.quals = (List *) infer_unparametrize((Node *) row.quals, node->nestParams);
 	if (node->join.jointype == JOIN_LEFT)
 		take_join_conditions(&node->join, &row);
 	else

@@ -49,36 +49,6 @@ first_node(InferUnify *unify, Node **nodes)
 	elog(ERROR, "nothing to unify");
 }
 
-/* Does this evaluate all its operands, whatever they are? */
-bool
-infer_evaluates_all(Node *node)
-{
-	switch (nodeTag(node))
-	{
-		case T_FuncExpr:
-		case T_NamedArgExpr:
-		case T_OpExpr:
-		case T_DistinctExpr:
-		case T_NullIfExpr:
-		case T_ScalarArrayOpExpr:
-		case T_FieldSelect:
-		case T_FieldStore:
-		case T_RelabelType:
-		case T_CoerceViaIO:
-		case T_ConvertRowtypeExpr:
-		case T_CollateExpr:
-		case T_ArrayExpr:
-		case T_RowExpr:
-		case T_MinMaxExpr:
-		case T_NullTest:
-		case T_BooleanTest:
-		case T_CoerceToDomain:
-			return true;
-		default:
-			return false;
-	}
-}
-
 /* Is this a form that we know how to look into? */
 static bool
 is_known_form(Node *node)

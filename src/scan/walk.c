@@ -114,6 +114,36 @@ infer_contains_open_call(Node *node)
 	return contains_open_call_walker(node, NULL);
 }
 
+/* Does this evaluate all its operands, whatever they are? */
+bool
+infer_evaluates_all(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_FuncExpr:
+		case T_NamedArgExpr:
+		case T_OpExpr:
+		case T_DistinctExpr:
+		case T_NullIfExpr:
+		case T_ScalarArrayOpExpr:
+		case T_FieldSelect:
+		case T_FieldStore:
+		case T_RelabelType:
+		case T_CoerceViaIO:
+		case T_ConvertRowtypeExpr:
+		case T_CollateExpr:
+		case T_ArrayExpr:
+		case T_RowExpr:
+		case T_MinMaxExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_CoerceToDomain:
+			return true;
+		default:
+			return false;
+	}
+}
+
 static bool
 is_leaky_function(Oid funcid, void *context)
 {
