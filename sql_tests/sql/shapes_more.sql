@@ -33,6 +33,13 @@ ALTER SERVER infer_loopback OPTIONS (ADD async_capable 'true');
 VACUUM ANALYZE u, inh, inh_more, rlc;
 
 -- pitfalls
+CREATE FUNCTION state_of(query text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE query;
+  RETURN 'fine';
+EXCEPTION WHEN OTHERS THEN
+  RETURN SQLSTATE;
+END $$;
 INSERT INTO shapes (n, want, q) VALUES
   ('P5', NULL, $$select slow(x) from t order by y desc, id$$),
   ('P6', NULL, $$insert into sink select id, slow(x) from t order by slow(y), id returning *$$),
@@ -162,6 +169,15 @@ INSERT INTO shapes (n, want, q, pre, post) VALUES
   ('foreign_async', '100/8', $$select id, slow(x) from halves where id > 0 order by id$$, '', ''),
   ('foreign_async_filter', '100/8', $$select id from halves where keep(x) order by id$$, '', ''),
   ('foreign_async_union', '60/4', $$select id, slow(x) from halves_1 where id <= 30 union all select id, slow(x) from halves_2 where id > 70 order by 1$$, '', '');
+-- what FROM makes of an answer is executed for each row, though nobody reads it
+INSERT INTO shapes (n, want, q)
+SELECT 'lateral_fails_' || n, want, format('select state_of(%L)', q) FROM (VALUES
+  ('unread', '100/7', $$select id from t, cast(slow(x) as int) f$$),
+  ('beside', '100/7', $$select id, b from t, rows from (cast(slow(x) as int), nslow(x)) f(a, b)$$),
+  ('left', '100/7', $$select id from t left join lateral cast(slow(x) as int) f on g = 1$$),
+  ('left_read', '100/7', $$select id, f from t left join lateral cast(slow(x) as int) f on g = 9$$),
+  ('left_condition', '100/7', $$select id from t left join lateral cast(slow(x) as int) f on f > 0$$),
+  ('read', '100/7', $$select id, f from t, cast(slow(x) as int) f$$)) AS v(n, want, q);
 -- row-level security, cursors, prepared statements, parallel plans
 INSERT INTO shapes (n, want, q, pre, post) VALUES
   ('rls_call', NULL, $$select id, slow(x) from rlc where slow(y) > '{0' and g < 3$$, 'set local role infer_shapes_user', ''),

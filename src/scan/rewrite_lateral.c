@@ -8,6 +8,10 @@
  * row that fails its conditions stays, with NULL for the inner columns, so that there each column
  * is a CASE over the conditions.
  *
+ * A call whose column nobody reads, or only behind a condition, is made for fewer rows then.  What
+ * FROM does with an answer, as in CAST(f(t.x) AS int), is another matter: it may raise an error,
+ * and PostgreSQL executes it for each outer row.  If we would not, the join is left alone.
+ *
  * A function scan turns a NULL of a composite type into a row of NULLs.  So do we: the columns are
  * the fields, and its whole row is made of them.
  */
@@ -26,6 +30,7 @@ typedef struct InnerRow
 {
 	List *columns;
 	List *quals;
+	List *eager; /* what a function scan computes, besides calls, that may fail */
 	Oid rowtype; /* composite type whose fields the columns are, or InvalidOid */
 } InnerRow;
 
@@ -173,10 +178,13 @@ read_function(InferRewrite *rw, FunctionScan *scan, InnerRow *row)
 
 	foreach (lc, scan->functions)
 	{
-		List *columns = function_columns(((RangeTblFunction *) lfirst(lc))->funcexpr, &type);
+		Node *function = ((RangeTblFunction *) lfirst(lc))->funcexpr;
+		List *columns = function_columns(function, &type);
 
 		if (columns == NIL)
 			return false;
+		if (!infer_is_call(function) && infer_may_fail(function))
+			row->eager = lappend(row->eager, function);
 		row->columns = list_concat(row->columns, columns);
 	}
 	if (scan->funcordinality)
@@ -266,32 +274,76 @@ take_join_conditions(Join *join, InnerRow *row)
 		lfirst(lc) = make_nullable(lfirst(lc), quals);
 }
 
+static bool
+reaches_walker(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (equal(node, context))
+		return true;
+	switch (nodeTag(node))
+	{
+		case T_BoolExpr:
+			return reaches_walker(linitial(((BoolExpr *) node)->args), context);
+		case T_CaseExpr:
+			/* as make_nullable() builds it */
+			return ((CaseExpr *) node)->arg == NULL &&
+				   reaches_walker((Node *) linitial_node(CaseWhen, ((CaseExpr *) node)->args)->expr,
+								  context);
+		case T_List:
+		case T_TargetEntry:
+			return expression_tree_walker(node, reaches_walker, context);
+		default:
+			return infer_evaluates_all(node) &&
+				   expression_tree_walker(node, reaches_walker, context);
+	}
+}
+
+/* Are these evaluated for each row by a projection with these conditions? */
+static bool
+evaluates(List *targetlist, List *quals, List *exprs)
+{
+	void *first = quals != NIL ? linitial(quals) : targetlist;
+	ListCell *lc;
+
+	foreach (lc, exprs)
+	{
+		if (!reaches_walker(first, lfirst(lc)))
+			return false;
+	}
+	return true;
+}
+
 /* The projection that the join amounts to, or NULL. */
 InferProc *
 infer_fold_lateral(InferRewrite *rw, NestLoop *node)
 {
 	Plan *join = &node->join.plan;
-	InnerRow row = {NIL, NIL, InvalidOid};
+	InnerRow row = {.rowtype = InvalidOid};
 	Result *result;
 	List *quals = NIL;
+	List *targetlist;
 
 	if (!read_inner(rw, join->righttree, &row) || !is_foldable(node, &row))
 		return NULL;
 	row.columns = (List *) infer_unparametrize((Node *) row.columns, node->nestParams);
 	row.quals = (List *) infer_unparametrize((Node *) row.quals, node->nestParams);
+	row.eager = (List *) infer_unparametrize((Node *) row.eager, node->nestParams);
 	if (node->join.jointype == JOIN_LEFT)
 		take_join_conditions(&node->join, &row);
 	else
 		quals = list_copy(node->join.joinqual);
+	quals = list_concat(quals, join->qual);
+	quals = (List *) infer_substitute((Node *) quals, INNER_VAR, row.columns);
+	quals = list_concat(row.quals, quals);
+	targetlist = (List *) infer_substitute((Node *) join->targetlist, INNER_VAR, row.columns);
+	if (!evaluates(targetlist, quals, row.eager))
+		return NULL;
 
 	result = makeNode(Result);
 	infer_copy_plan_info(&result->plan, join);
 	infer_take_init_plans(&result->plan, join);
 	result->plan.plan_node_id = join->plan_node_id;
-	result->plan.targetlist =
-		(List *) infer_substitute((Node *) join->targetlist, INNER_VAR, row.columns);
-	quals = list_concat(quals, join->qual);
-	quals = (List *) infer_substitute((Node *) quals, INNER_VAR, row.columns);
-	quals = list_concat(row.quals, quals);
+	result->plan.targetlist = targetlist;
 	return infer_project(rw, &result->plan, infer_proc(rw, join->lefttree), quals);
 }
