@@ -1,4 +1,4 @@
--- The tables and functions that query shapes speak of; the caller has set :url and :dir.
+-- The tables and functions that query shapes speak of; the caller has set :url.
 --
 -- All calls are embeddings, for they go out sixteen to a request. slow() reads an embedding as text,
 -- score() and keep() look at one number of it; three lengths, so that they never share an answer.

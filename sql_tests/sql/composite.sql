@@ -3,10 +3,9 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_inference;
 \getenv mock_url MOCK_URL
-\getenv builddir PG_ABS_BUILDDIR
+\getenv srcdir PG_ABS_SRCDIR
 \set url :mock_url '/v1'
-\set dir :builddir '/results'
-\set script :dir '/composite_script.sql'
+\set run :srcdir '/lib/run_cases.sql'
 \! mock set reply=echo retry_after=0
 CREATE SCHEMA composite;
 SET search_path = composite, infer, public;
@@ -28,8 +27,7 @@ CREATE FUNCTION f(text) RETURNS text_outcome LANGUAGE sql STABLE AS $$ SELECT in
 CREATE VIEW fields AS SELECT id, (try_complete('c', x)).* FROM t;
 CREATE VIEW whole AS SELECT id, g, try_complete('c', x) AS o FROM t;
 
--- Each query runs without InferScan and with it, in transactions that are rolled back: the same rows
--- in the same order, and as many calls as are listed, those without InferScan first.
+-- with InferScan and without: the same rows in the same order, as many calls as are listed
 CREATE TABLE queries (n int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, name text, q text, pre text, post text);
 INSERT INTO queries (name, q, pre, post) VALUES
   ('fields', $$SELECT id, (try_complete('c', x)).* FROM t$$, '', ''),
@@ -96,7 +94,7 @@ INSERT INTO queries (name, q, pre, post) VALUES
   ('NULL inputs, LEFT JOIN LATERAL', $$SELECT id, l IS NULL, l IS DISTINCT FROM NULL, l FROM nn LEFT JOIN LATERAL try_complete('c', x) AS l ON id > 3$$, '', ''),
   ('an inlined function', $$SELECT id, (f(x)).value, (f(x)).attempts FROM t$$, '', ''),
   ('an inlined function in FROM', $$SELECT id, l.* FROM t, f(x) AS l$$, '', ''),
-  ('a cursor', $$FETCH 7 FROM c$$, $$DECLARE c SCROLL CURSOR FOR SELECT id, (try_complete('c', x)).* FROM t ORDER BY id$$, 'FETCH BACKWARD 4 FROM c'),
+  ('a cursor', $$DECLARE c SCROLL CURSOR FOR SELECT id, (try_complete('c', x)).* FROM t ORDER BY id$$, '', 'FETCH 7 FROM c; FETCH BACKWARD 4 FROM c'),
   ('a small memo', $$SELECT id, (try_complete('c', x)).* FROM wide$$, $$SET LOCAL pg_inference.memo_memory = 64$$, ''),
   ('a sort on disk', $$SELECT id, (o).* FROM (SELECT id, try_complete('c', x) AS o FROM wide) s ORDER BY (o).value$$, $$SET LOCAL work_mem = 64$$, ''),
   ('a sort of outcomes on disk', $$SELECT id, o FROM (SELECT id, try_complete('c', x) AS o FROM wide OFFSET 0) s ORDER BY md5(id::text)$$, $$SET LOCAL work_mem = 64$$, ''),
@@ -111,40 +109,11 @@ INSERT INTO queries (name, q, pre, post) VALUES
   ('values that are moved out of line', $$INSERT INTO kept SELECT id, try_complete('c', repeat(x, 100)), ARRAY[try_complete('c', repeat(x, 100))] FROM wide WHERE id < 9$$, '',
     'SELECT id, length((o).value), md5((o).value), (a[1]).value = (o).value FROM kept ORDER BY id');
 
-\pset format unaligned
-\pset tuples_only on
+CREATE VIEW runs AS SELECT *, true AS explained, format('count "%s"', name) AS verdict FROM queries;
+-- elapsed times differ
+\setenv SHAPES_IGNORE '[0-9]+:[0-9]+:[0-9]+[.][0-9]+'
 \set ECHO none
-\o :script
-SELECT format($run$
-\! mock reset
-BEGIN;
-SET LOCAL pg_inference.enable = off;
-%1$s;
-\o %5$s/composite_off.txt
-%2$s;
-%3$s;
-\o
-ROLLBACK;
-\! mock stat items >%5$s/composite_items.txt; mock reset
-BEGIN;
-%1$s;
-\o %5$s/composite_on.txt
-%2$s;
-%3$s;
-\o
-ROLLBACK;
-\! mock stat items >>%5$s/composite_items.txt
-BEGIN;
-%1$s;
-\o %5$s/composite_plan.txt
-EXPLAIN (VERBOSE, COSTS OFF) %6$s;
-\o
-ROLLBACK;
-\! cd %5$s && sed -i -E 's/[0-9]+:[0-9]+:[0-9]+[.][0-9]+/elapsed/g' composite_off.txt composite_on.txt; echo "%4$s: $(if [ ! -s composite_off.txt ]; then echo NO ROWS; elif cmp -s composite_off.txt composite_on.txt; then echo same rows; else echo OTHER ROWS; fi), $(sed 's/items=//' composite_items.txt | paste -sd /) calls, $(if grep -q InferScan composite_plan.txt; then echo InferScan; else echo direct; fi)"
-$run$, pre, q, post, name, :'dir', regexp_replace(CASE WHEN q LIKE 'FETCH%' THEN pre ELSE q END, '^DECLARE .* FOR ', ''))
-FROM queries ORDER BY n;
-\o
-\i :script
+\i :run
 \set ECHO all
 
 -- what the plan says of them: one call, whose fields are columns

@@ -4,17 +4,15 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_inference;
 \getenv mock_url MOCK_URL
-\getenv builddir PG_ABS_BUILDDIR
+\getenv srcdir PG_ABS_SRCDIR
 \set url :mock_url '/v1'
-\set dir :builddir '/results'
-\set script :dir '/dml_script.sql'
+\set run :srcdir '/lib/run_cases.sql'
 \! mock set reply=echo
 CREATE SCHEMA dml;
 SET search_path = dml;
 CREATE SERVER infer_dml FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', max_batch_size '16');
 SELECT FROM infer.create_model('c', 'complete', 'infer_dml');
 SELECT FROM infer.create_model('e', 'embed', 'infer_dml');
-SET pg_inference.streaming_mode = batch;
 SET max_parallel_workers_per_gather = 0;
 CREATE FUNCTION emb(text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT infer.embed('e', $1, '{"dimensions": 2}')::text $$;
 CREATE FUNCTION ask(text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT infer.complete('c', $1) $$;
@@ -154,43 +152,10 @@ INSERT INTO queries (name, pre, q, post) VALUES
     when matched then update set x = ask(q.x); exception when insufficient_privilege then insert into log values (''refused''); end'$$, 'table log');
 INSERT INTO queries (name, pre, q, post) SELECT 'plpgsql_values', '', $$do 'declare a text := ''a''; begin insert into sink values (3, emb(a)), (4, emb(a || a)), (5, emb(''c'')); end'$$, 'table sink';
 
-\pset format unaligned
-\pset tuples_only on
+CREATE VIEW runs AS SELECT n, concat('alter table gen alter id restart; ', pre) AS pre, q, post, q NOT LIKE 'do %' AS explained,
+  'count ' || name AS verdict FROM queries;
 \set ECHO none
-\o :script
-SELECT format($run$
-BEGIN;
-SET LOCAL pg_inference.enable = off;
-%1$s;
-\o %5$s/shapes_off.txt
-%2$s;
-%3$s;
-ROLLBACK;
-\o
-DEALLOCATE ALL;
-ALTER TABLE gen ALTER id RESTART;
-\! shape off %5$s
-BEGIN;
-%1$s;
-\o %5$s/shapes_plan.txt
-%6$s;
-ROLLBACK;
-DEALLOCATE ALL;
-BEGIN;
-%1$s;
-\o %5$s/shapes_on.txt
-%2$s;
-%3$s;
-ROLLBACK;
-\o
-DEALLOCATE ALL;
-ALTER TABLE gen ALTER id RESTART;
-\! shape count %5$s %4$s
-$run$, coalesce(pre, ''), q, coalesce(post, ''), name, :'dir', 'EXPLAIN (VERBOSE, COSTS OFF) ' || CASE WHEN q LIKE 'do %' THEN 'select 1' ELSE q END)
-FROM queries ORDER BY n;
-\o
-\! shape begin $PG_ABS_BUILDDIR/results
-\i :script
+\i :run
 \set ECHO all
 
 -- where it stands

@@ -9,10 +9,9 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_inference;
 \getenv mock_url MOCK_URL
-\getenv builddir PG_ABS_BUILDDIR
+\getenv srcdir PG_ABS_SRCDIR
 \set url :mock_url '/v1'
-\set dir :builddir '/results'
-\set script :dir '/hints_script.sql'
+\set run :srcdir '/lib/run_cases.sql'
 \! mock set reply=echo
 CREATE SCHEMA hints;
 SET search_path = hints;
@@ -169,33 +168,10 @@ INSERT INTO hints (name, most, q) VALUES
     select t.id from t where not exists (select 1 from b where b.tid > t.id and keep(b.txt)) and t.id <= 3$$),
   ('correlated', 5, $$select b.id from b where exists (select 1 from t where t.id = b.tid and keep(t.x)) and b.id <= 5$$);
 
-\pset format unaligned
-\pset tuples_only on
+CREATE VIEW runs AS SELECT n, NULL AS pre, q, 'select ''end''' AS post, false AS explained,
+  format('judge plan_%s %s any', name, coalesce(most::text, '-')) AS verdict FROM hints;
 \set ECHO none
-\o :script
-SELECT format($run$
-BEGIN;
-SET LOCAL pg_inference.enable = off;
-\o %3$s/shapes_off.txt
-%1$s;
-SELECT 'end';
-ROLLBACK;
-\o
-DEALLOCATE ALL;
-\! shape off %3$s
-BEGIN;
-\o %3$s/shapes_on.txt
-%1$s;
-SELECT 'end';
-ROLLBACK;
-\o
-DEALLOCATE ALL;
-\! shape judge %3$s plan_%2$s %4$s any
-$run$, q, name, :'dir', coalesce(most::text, '-'))
-FROM hints ORDER BY n;
-\o
-\! rm -f $PG_ABS_BUILDDIR/results/shapes_plan.txt; shape begin $PG_ABS_BUILDDIR/results
-\i :script
+\i :run
 \set ECHO all
 
 -- plan_S10: a cursor that outlives its transaction is run to its end at commit, and asks nobody again

@@ -6,17 +6,15 @@ SELECT current_setting('server_version_num')::int < 170000 AS too_old \gset
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_inference;
 \getenv mock_url MOCK_URL
-\getenv builddir PG_ABS_BUILDDIR
+\getenv srcdir PG_ABS_SRCDIR
 \set url :mock_url '/v1'
-\set dir :builddir '/results'
-\set script :dir '/merge_script.sql'
+\set run :srcdir '/lib/run_cases.sql'
 \! mock set reply=echo
 CREATE SCHEMA merging;
 SET search_path = merging;
 CREATE SERVER infer_merge FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', max_batch_size '16');
 SELECT FROM infer.create_model('c', 'complete', 'infer_merge');
 SELECT FROM infer.create_model('e', 'embed', 'infer_merge');
-SET pg_inference.streaming_mode = batch;
 SET max_parallel_workers_per_gather = 0;
 CREATE FUNCTION emb(text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT infer.embed('e', $1, '{"dimensions": 2}')::text $$;
 CREATE FUNCTION ask(text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT infer.complete('c', $1) $$;
@@ -57,33 +55,9 @@ INSERT INTO queries (name, q, post) VALUES
   ('instead', $$merge into instead v using s on s.id = v.id when matched then update set e = ask(s.x) when not matched and s.id < 25 then insert values (s.id, ask(s.x)) returning v.*$$,
     'select * from sink order by id');
 
-\pset format unaligned
-\pset tuples_only on
+CREATE VIEW runs AS SELECT n, NULL AS pre, q, post, true AS explained, 'count ' || name AS verdict FROM queries;
 \set ECHO none
-\o :script
-SELECT format($run$
-BEGIN;
-SET LOCAL pg_inference.enable = off;
-\o %4$s/shapes_off.txt
-%1$s;
-%2$s;
-ROLLBACK;
-\o
-\! shape off %4$s
-BEGIN;
-\o %4$s/shapes_plan.txt
-EXPLAIN (VERBOSE, COSTS OFF) %1$s;
-\o %4$s/shapes_on.txt
-%1$s;
-%2$s;
-ROLLBACK;
-\o
-\! shape count %4$s %3$s
-$run$, q, post, name, :'dir')
-FROM queries ORDER BY n;
-\o
-\! shape begin $PG_ABS_BUILDDIR/results
-\i :script
+\i :run
 \set ECHO all
 
 \! mock set defaults

@@ -11,10 +11,8 @@
 --   62-64, 129, 130  with the call itself for score(), for the planner may evaluate a wrapper
 SET client_min_messages = warning;
 \getenv mock_url MOCK_URL
-\getenv builddir PG_ABS_BUILDDIR
 \getenv srcdir PG_ABS_SRCDIR
 \set url :mock_url '/v1'
-\set dir :builddir '/results'
 \set fixture :srcdir '/lib/shapes_fixture.sql'
 \set run :srcdir '/lib/shapes_run.sql'
 \set ECHO none

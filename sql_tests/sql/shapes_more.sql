@@ -2,10 +2,8 @@
 -- names in src/scan/README.md, and what else people write.
 SET client_min_messages = warning;
 \getenv mock_url MOCK_URL
-\getenv builddir PG_ABS_BUILDDIR
 \getenv srcdir PG_ABS_SRCDIR
 \set url :mock_url '/v1'
-\set dir :builddir '/results'
 \set fixture :srcdir '/lib/shapes_fixture.sql'
 \set run :srcdir '/lib/shapes_run.sql'
 \set ECHO none

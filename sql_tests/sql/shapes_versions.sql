@@ -2,10 +2,8 @@
 -- shapes_versions.out is that of 15 and 16, shapes_versions_1.out that of 17, _2 that of 18.
 SET client_min_messages = warning;
 \getenv mock_url MOCK_URL
-\getenv builddir PG_ABS_BUILDDIR
 \getenv srcdir PG_ABS_SRCDIR
 \set url :mock_url '/v1'
-\set dir :builddir '/results'
 \set fixture :srcdir '/lib/shapes_fixture.sql'
 \set run :srcdir '/lib/shapes_run.sql'
 \set ECHO none
