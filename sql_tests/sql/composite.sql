@@ -14,7 +14,7 @@ CREATE SERVER infer_cs FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', ma
 SELECT FROM create_model('c', 'complete', 'infer_cs');
 SELECT FROM create_model('e', 'embed', 'infer_cs');
 CREATE TABLE t AS SELECT i AS id, 'x' || i || CASE WHEN i % 30 = 7 THEN ' [[mock:400]]' ELSE '' END AS x,
-  'y' || i % 7 AS y, i % 5 AS g FROM generate_series(1, 100) AS i;
+  'y' || i % 7 AS y, i % 5 AS g FROM generate_series(1, 40) AS i;
 ALTER TABLE t ADD PRIMARY KEY (id);
 CREATE TABLE nn AS SELECT i AS id, CASE WHEN i % 2 = 0 THEN 'n' || i END AS x FROM generate_series(1, 6) AS i;
 CREATE TABLE wide AS SELECT i AS id, repeat(md5(i::text), 8) AS x FROM generate_series(1, 600) AS i;
@@ -35,7 +35,7 @@ INSERT INTO queries (name, q, pre, post) VALUES
   ('fields of a sub-query that stays one', $$SELECT id, (o).* FROM (SELECT id, try_complete('c', x) AS o FROM t OFFSET 0) s$$, '', ''),
   ('fields of a correlated sub-query', $$SELECT id, ((SELECT try_complete('c', t.x || id))).* FROM nn JOIN t USING (id)$$, '', ''),
   ('fields of a view', $$SELECT value, attempts, error FROM fields WHERE id < 10$$, '', ''),
-  ('outcomes of a view', $$SELECT (o).value FROM whole WHERE (o).error IS NULL AND id < 40$$, '', ''),
+  ('outcomes of a view', $$SELECT (o).value FROM whole WHERE (o).error IS NULL AND id < 30$$, '', ''),
   ('try_embed', $$SELECT id, value[1:2], error, reason, execution, http_status, attempts, server
     FROM (SELECT id, (try_embed('e', x, '{"dimensions": 4}')).* FROM t) s$$, '', ''),
   ('try_chat', $$SELECT id, (try_chat('c', jsonb_build_array(jsonb_build_object('role', 'user', 'content', x)))).* FROM t$$, '', ''),
@@ -44,7 +44,7 @@ INSERT INTO queries (name, q, pre, post) VALUES
   ('FROM', $$SELECT l.* FROM try_complete('c', 'hello') AS l$$, '', ''),
   ('LATERAL', $$SELECT id, l.* FROM t, try_complete('c', x) AS l$$, '', ''),
   ('LATERAL with a column list', $$SELECT id, a, b, l.reason FROM t, LATERAL try_complete('c', x) AS l(a, b)$$, '', ''),
-  ('LATERAL, the row', $$SELECT id, l, l IS NULL, (l).error FROM t, try_complete('c', x) AS l WHERE l.error IS NULL OR id > 60$$, '', ''),
+  ('LATERAL, the row', $$SELECT id, l, l IS NULL, (l).error FROM t, try_complete('c', x) AS l WHERE l.error IS NULL OR id > 20$$, '', ''),
   ('LATERAL, the row with other names', $$SELECT to_jsonb(l) - 'elapsed', l = l FROM t, try_complete('c', x) AS l(a, b, c)$$, '', ''),
   ('WITH ORDINALITY', $$SELECT * FROM t, try_complete('c', x) WITH ORDINALITY AS l$$, '', ''),
   ('WITH ORDINALITY, the row', $$SELECT id, l FROM t, try_complete('c', x) WITH ORDINALITY AS l WHERE id < 5$$, '', ''),
@@ -55,7 +55,7 @@ INSERT INTO queries (name, q, pre, post) VALUES
   ('LEFT JOIN LATERAL ON the result', $$SELECT id, l.* FROM t LEFT JOIN LATERAL try_complete('c', x) AS l ON l.error IS NULL AND l.value <> 'x3' AND id > 2$$, '', ''),
   ('LEFT JOIN LATERAL, then a condition', $$SELECT id, l.value FROM t LEFT JOIN LATERAL try_complete('c', x) AS l ON l.value > 'x5' WHERE l.value IS NULL AND g < 3$$, '', ''),
   ('LEFT JOIN LATERAL of a SELECT', $$SELECT id, l.v, l.k FROM t LEFT JOIN LATERAL (SELECT (try_complete('c', x)).value::varchar(9) AS v, 1 AS k WHERE g > 2) AS l ON g < 4$$, '', ''),
-  ('LEFT JOIN LATERAL without a match', $$SELECT nn.id, s.* FROM nn LEFT JOIN (SELECT t.id, l.* FROM t, try_complete('c', x) AS l) AS s ON s.id = nn.id + 97$$, '', ''),
+  ('LEFT JOIN LATERAL without a match', $$SELECT nn.id, s.* FROM nn LEFT JOIN (SELECT t.id, l.* FROM t, try_complete('c', x) AS l) AS s ON s.id = nn.id + 37$$, '', ''),
   ('RETURNING', $$UPDATE t SET y = 'z' WHERE id < 20 RETURNING id, (try_complete('c', x)).*$$, '', ''),
   ('RETURNING of INSERT in a CTE', $$WITH i AS (INSERT INTO t SELECT id + 100, x, y, g FROM t RETURNING id, (try_complete('c', x)).*) SELECT * FROM i$$, '', ''),
   ('DELETE by an outcome', $$DELETE FROM t WHERE (try_complete('c', x)).error IS NOT NULL RETURNING id$$, '', ''),
@@ -82,7 +82,7 @@ INSERT INTO queries (name, q, pre, post) VALUES
   ('a CTE', $$WITH m AS MATERIALIZED (SELECT id, try_complete('c', x) AS o FROM t) SELECT a.id, (a.o).*, (b.o).value FROM m a JOIN m b ON b.id = a.id + 1 ORDER BY a.id$$, '', ''),
   ('a recursive CTE', $$WITH RECURSIVE r(n, o) AS (SELECT 1, try_complete('c', 'a') UNION ALL SELECT n + 1, try_complete('c', (o).value || n) FROM r WHERE n < 6) SELECT n, (o).value FROM r$$, '', ''),
   ('a join on fields', $$SELECT a.id, b.id, a.value FROM (SELECT id, (try_complete('c', y)).* FROM t) a JOIN fields b ON b.value = 'x' || substr(a.value, 2) ORDER BY 1, 2$$, '', ''),
-  ('an outer join', $$SELECT nn.id, o IS NULL, o IS DISTINCT FROM NULL, (o).* FROM nn LEFT JOIN (SELECT id, try_complete('c', x) AS o FROM t OFFSET 0) s ON s.id = nn.id + 97 ORDER BY 1$$, '', ''),
+  ('an outer join', $$SELECT nn.id, o IS NULL, o IS DISTINCT FROM NULL, (o).* FROM nn LEFT JOIN (SELECT id, try_complete('c', x) AS o FROM t OFFSET 0) s ON s.id = nn.id + 37 ORDER BY 1$$, '', ''),
   ('CASE', $$SELECT id, (CASE WHEN g = 1 THEN try_complete('c', x) WHEN g = 2 THEN try_complete('c', y) END).* FROM t$$, '', ''),
   ('COALESCE', $$SELECT id, (coalesce(CASE WHEN g = 1 THEN try_complete('c', x) END, try_complete('c', y))).value FROM t$$, '', ''),
   ('the next model after a failure', $$SELECT id, coalesce((try_complete('c', x)).value, (try_complete('c', y)).value) FROM t$$, '', ''),

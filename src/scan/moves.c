@@ -50,6 +50,24 @@ infer_take_init_plans(Plan *to, Plan *from)
 	from->initPlan = NIL;
 }
 
+/* CASE WHEN condition THEN value ELSE otherwise END */
+Node *
+infer_make_case(Node *condition, Node *value, Node *otherwise)
+{
+	CaseExpr *result = makeNode(CaseExpr);
+	CaseWhen *when = makeNode(CaseWhen);
+
+	when->expr = (Expr *) condition;
+	when->result = (Expr *) value;
+	when->location = -1;
+	result->casetype = exprType(value);
+	result->casecollid = exprCollation(value);
+	result->args = list_make1(when);
+	result->defresult = (Expr *) otherwise;
+	result->location = -1;
+	return (Node *) result;
+}
+
 /* The targetlist of a node that only passes its child's columns on (as setrefs.c makes it). */
 List *
 infer_dummy_tlist(List *child_tlist)

@@ -141,6 +141,7 @@ extern Node *infer_substitute(Node *node, int varno, List *vexprs);
 extern Node *infer_put_params(Node *node, List *ids, List *values);
 extern Node *infer_unparametrize(Node *node, List *nest_params);
 extern Node *infer_renumber(Node *node, int from, int to);
+extern Node *infer_make_case(Node *condition, Node *value, Node *otherwise);
 extern List *infer_dummy_tlist(List *child_tlist);
 extern Var *infer_var_for(int varno, AttrNumber attno, const Node *expr);
 extern Plan *infer_make_material(InferRewrite *rw, Plan *child);

@@ -244,19 +244,10 @@ is_foldable(NestLoop *node, InnerRow *row)
 static Node *
 make_nullable(Node *column, List *quals)
 {
-	CaseExpr *result = makeNode(CaseExpr);
-	CaseWhen *when = makeNode(CaseWhen);
+	Node *null =
+		(Node *) makeNullConst(exprType(column), exprTypmod(column), exprCollation(column));
 
-	when->expr = (Expr *) copyObject(make_ands_explicit(quals));
-	when->result = (Expr *) column;
-	when->location = -1;
-	result->casetype = exprType(column);
-	result->casecollid = exprCollation(column);
-	result->args = list_make1(when);
-	result->defresult =
-		(Expr *) makeNullConst(exprType(column), exprTypmod(column), exprCollation(column));
-	result->location = -1;
-	return (Node *) result;
+	return infer_make_case((Node *) copyObject(make_ands_explicit(quals)), column, null);
 }
 
 /* Makes the conditions of a left join part of the inner columns. */

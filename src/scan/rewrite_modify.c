@@ -87,23 +87,6 @@ add_column(MergeWork *work, Node *expr)
 }
 
 static Node *
-make_case(Node *condition, Node *value, Node *otherwise)
-{
-	CaseExpr *result = makeNode(CaseExpr);
-	CaseWhen *when = makeNode(CaseWhen);
-
-	when->expr = (Expr *) condition;
-	when->result = (Expr *) value;
-	when->location = -1;
-	result->casetype = exprType(value);
-	result->casecollid = exprCollation(value);
-	result->args = list_make1(when);
-	result->defresult = (Expr *) otherwise;
-	result->location = -1;
-	return (Node *) result;
-}
-
-static Node *
 make_test(Node *condition, BoolTestType type)
 {
 	BooleanTest *test = makeNode(BooleanTest);
@@ -120,10 +103,10 @@ compute_below(MergeWork *work, Node *expr)
 {
 	Node *guard = (Node *) make_ands_explicit(copyObject(work->guards));
 	Node *null = (Node *) makeNullConst(exprType(expr), exprTypmod(expr), exprCollation(expr));
-	Node *value = add_column(work, make_case(guard, expr, null));
+	Node *value = add_column(work, infer_make_case(guard, expr, null));
 	Node *computed = add_column(work, make_test(guard, IS_TRUE));
 
-	return make_case(computed, value, expr);
+	return infer_make_case(computed, value, expr);
 }
 
 static Node *
