@@ -1,10 +1,12 @@
--- What the fuzzer (sql_tests/fuzz) has found, a shape a finding. Each query runs without InferScan and with it:
--- the same rows and as many executed texts.
+-- What the fuzzer (sql_tests/fuzz) has found, a row a finding: with InferScan and without, the same rows and as
+-- many calls.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_inference;
 RESET client_min_messages;
 \getenv mock_url MOCK_URL
+\getenv srcdir PG_ABS_SRCDIR
 \set url :mock_url '/v1'
+\set run :srcdir '/lib/run_cases.sql'
 CREATE SERVER infer_z FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', max_batch_size '16');
 CREATE SCHEMA fuzzed;
 SET search_path = fuzzed;
@@ -15,31 +17,18 @@ CREATE FUNCTION slow(text) RETURNS text LANGUAGE sql STABLE AS $$ SELECT infer.c
 -- true for no text
 CREATE FUNCTION never(text) RETURNS bool LANGUAGE sql STABLE AS
   $$ SELECT (infer.embed('infer_z/m', $1, '{"dimensions": 2}'))[1] > 2 $$;
-\pset format unaligned
-\pset tuples_only on
-\set without 'SET pg_inference.enable = off;'
-\set with 'SET pg_inference.enable = on; SELECT;'
-
--- A condition that leaves no row of one side spares the join the other side, calls and all: it does not float then.
-\set q 'SELECT t.id, s.e FROM t JOIN (SELECT g, max(slow(txt)) AS e FROM b GROUP BY g) AS s ON s.g = t.id WHERE never(t.x);'
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-\! mock reset
-:without :q
-\! mock stat items
-:with :q
-\! mock stat items
-RESET enable_hashjoin;
-RESET enable_mergejoin;
-
--- A relation that is known to be empty leaves its columns in a Result, which is no row to be made part of the outer side.
-\set q 'SELECT t.id, s.c FROM t LEFT JOIN (SELECT CASE WHEN never(txt) THEN txt ELSE slow(txt) END AS c, g FROM b WHERE 4 = 1) AS s ON s.g = t.id ORDER BY t.id LIMIT 2;'
-SET enable_hashjoin = off;
-SET enable_mergejoin = off;
-:without :q
-:with :q
-RESET enable_hashjoin;
-RESET enable_mergejoin;
+CREATE TABLE queries (n serial, name text, pre text, q text);
+INSERT INTO queries (name, pre, q) VALUES
+  -- a condition that leaves no row of one side spares the join the other side, calls and all: it does not float then
+  ('side_without_rows', 'set local enable_hashjoin = off; set local enable_mergejoin = off',
+    $$select t.id, s.e from t join (select g, max(slow(txt)) as e from b group by g) as s on s.g = t.id where never(t.x)$$),
+  -- a relation that is known to be empty leaves its columns in a Result, which is no row to be made part of the outer side
+  ('empty_relation', 'set local enable_hashjoin = off; set local enable_mergejoin = off',
+    $$select t.id, s.c from t left join (select case when never(txt) then txt else slow(txt) end as c, g from b where 4 = 1) as s on s.g = t.id order by t.id limit 2$$);
+CREATE VIEW runs AS SELECT n, pre, q, 'select ''end''' AS post, true AS explained, 'count ' || name AS verdict FROM queries;
+\set ECHO none
+\i :run
+\set ECHO all
 
 SET client_min_messages = warning;
 DROP SCHEMA fuzzed CASCADE;
