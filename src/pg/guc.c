@@ -140,7 +140,8 @@ define_settings_a_to_m(void)
 	DefineCustomEnumVariable("pg_inference.hoist_calls",
 							 "Moves calls out of inner sides of joins and out of sub-queries.",
 							 "exact moves those that are made for each outer row anyway, on also "
-							 "asks ahead for those that are made only if the inner side has a row.",
+							 "asks ahead for those that are made only if the inner side has a row, "
+							 "where their arguments cannot raise an error.",
 							 &infer_guc_hoist_calls, INFER_HOIST_EXACT, hoist_choices, PGC_USERSET,
 							 GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.limiter_max_limit",
@@ -173,7 +174,7 @@ define_settings_n_to_z(void)
 {
 	DefineCustomBoolVariable(
 		"pg_inference.observed_costs", "Has the planner cost calls by what earlier answers took.",
-		"Off, costs depend on prices only, and plans on nothing that happens.",
+		"Off, costs depend on prices and an assumed size only, and plans on nothing that happens.",
 		&infer_guc_observed_costs, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_inference.on_error", "What a failed call does to its statement.",
 							 "fail raises the error, null makes the result NULL.",
@@ -195,7 +196,7 @@ define_settings_n_to_z(void)
 	DefineCustomRealVariable(
 		"pg_inference.price_seconds",
 		"Seconds of waiting that one unit of currency is worth to the planner.",
-		"Weighs prices of models against their latency; 0 ignores prices.",
+		"At 1000, a row that costs 0.001 counts like one that takes a second; 0 ignores prices.",
 		&infer_guc_price_seconds, 1000, 0, 1e9, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.request_timeout",
 							"Time for one attempt, from connecting to the last byte.", NULL,
