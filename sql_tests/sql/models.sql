@@ -114,6 +114,7 @@ ROLLBACK;
 SELECT infer.complete('later', 'hello');
 -- the likeliest slip: a server where a model is wanted
 SELECT infer.complete('infer_m1', 'hello');
+SELECT infer.call('infer_m1', '{"model": "llama"}');
 
 -- a read-only transaction may read
 BEGIN READ ONLY;

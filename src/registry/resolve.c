@@ -208,9 +208,12 @@ infer_read_target(const char *model, InferTask task)
 	if (strchr(model, '/') != NULL)
 		return infer_read_addressed_target(model, task);
 	if (GetForeignServerByName(model, true) != NULL)
-		ereport(ERROR,
-				(errcode(infer_errcode_config()), errmsg("\"%s\" is a server, not a model", model),
-				 errhint("Write %s/remote_model, with what the server calls the model.", model)));
+		ereport(
+			ERROR,
+			(errcode(infer_errcode_config()), errmsg("\"%s\" is a server, not a model", model),
+			 task == INFER_TASK_CALL
+				 ? errhint("Write %s/, for the body names the model.", model)
+				 : errhint("Write %s/remote_model, with what the server calls the model.", model)));
 	ereport(ERROR,
 			(errcode(infer_errcode_config()), errmsg("model \"%s\" does not exist", model),
 			 errhint("Create it with infer.create_model('%s', task => '%s', server => '...'), or "
