@@ -168,6 +168,16 @@ INSERT INTO hints (name, most, q) VALUES
     select t.id from t where not exists (select 1 from b where b.tid > t.id and keep(b.txt)) and t.id <= 3$$),
   ('correlated', 5, $$select b.id from b where exists (select 1 from t where t.id = b.tid and keep(t.x)) and b.id <= 5$$);
 
+-- a hash join may be over when its table, which it builds after fetching an outer row, is empty: no
+-- call where the table makes none, else one row's
+INSERT INTO hints (name, most, q) VALUES
+  ('hash_empty', 0, $$set local enable_nestloop = off; set local enable_mergejoin = off; delete from t;
+    select b.id from b join t on t.g = b.id % 5 where keep(b.txt)$$),
+  ('hash_empty_calls', NULL, $$set local enable_nestloop = off; set local enable_mergejoin = off;
+    select b.id from b join t on t.g = b.id % 5 where keep(b.txt) and slow(t.x) > 'y'$$),
+  ('hash_empty_calls_nested', NULL, $$set local enable_nestloop = off; set local enable_mergejoin = off; set local join_collapse_limit = 1;
+    select b.id from (b join t on t.g = b.id % 5) join p on p.id = t.id where keep(b.txt) and slow(t.x) > 'y'$$);
+
 CREATE VIEW runs AS SELECT n, NULL AS pre, q, 'select ''end''' AS post, false AS explained,
   format('judge plan_%s %s any', name, coalesce(most::text, '-')) AS verdict FROM hints;
 \set ECHO none

@@ -10,6 +10,8 @@
  * - ExecutorRun's row count, each time anew: FETCH 5, SELECT INTO, a fetch size of the protocol;
  * - what happens: filters' pass rate, and that the consumer came back for more.
  *
+ * A hash join that may find its table empty gets a row at a time until it has one.
+ *
  * Who takes every row gets the whole window at once.  Who wants n rows gets n; behind a filter,
  * n divided by the pass rate seen so far (a half to begin with), counting only rows whose filter is
  * still open.  Who fetches a third time goes on, be it row by row as PL/pgSQL's loops may do: it
@@ -206,15 +208,40 @@ infer_demand_consumed(InferScanState *scan)
 	infer_window_grow(&scan->window);
 }
 
+/* Has a hash join above still to find out whether there is anything to join the rows to? */
+static bool
+awaits_hash_table(const InferDemand *demand)
+{
+	for (const InferHashJoin *join = demand->hash_join; join != NULL; join = join->above)
+		if (join->state->hj_HashTable == NULL)
+			return true;
+	return false;
+}
+
+/*
+ * What is wanted for now.  A hash join may fetch a row before it builds its table, and end there.
+ * Mostly that is the first row; where something in between drops rows, as many again are read as
+ * have gone, lest they come one by one.
+ */
+static int64
+wanted_now(const InferScanState *scan)
+{
+	int64 first = Max(scan->emitted, 1) + scan->emitted;
+
+	if (!awaits_hash_table(&scan->demand))
+		return scan->wanted;
+	return scan->wanted > scan->emitted ? Min(scan->wanted, first) : first;
+}
+
 /*
  * Rows to read until what is wanted should be among them.  Behind a filter they come in waves, the
  * next one when three quarters of the last are decided: the first few answers say little, and each
  * row read too much is a call too much.
  */
 static int64
-room_for_wanted(InferScanState *scan)
+room_for_wanted(InferScanState *scan, int64 wanted)
 {
-	int64 missing = scan->wanted - scan->emitted - scan->npassed;
+	int64 missing = wanted - scan->emitted - scan->npassed;
 	int64 undecided = scan->nlive - scan->npassed;
 	double rate;
 
@@ -223,7 +250,7 @@ room_for_wanted(InferScanState *scan)
 	if (scan->allowance <= 0 && undecided * 4 <= scan->wave)
 	{
 		rate = (scan->let_pass + RATE_PRIOR / 2) / (scan->decided + RATE_PRIOR);
-		if (scan->demand.one_row && scan->wave == 0)
+		if ((scan->demand.one_row || wanted != scan->wanted) && scan->wave == 0)
 			rate = 1.0; /* as without us: the second row only if the first was not it */
 		scan->wave = (int64) Min(rint(missing / rate), (double) scan->window.max);
 		scan->allowance = scan->wave - undecided;
@@ -249,6 +276,7 @@ stretch(const InferScanState *scan)
 int64
 infer_demand_room(InferScanState *scan)
 {
+	int64 wanted = wanted_now(scan);
 	int64 room;
 	int64 factor;
 
@@ -257,8 +285,8 @@ infer_demand_room(InferScanState *scan)
 	if (scan->nlive > 0 && scan->row_bytes + scan->nlive * scan->answer_bytes >= scan->budget)
 		return 0;
 	factor = stretch(scan);
-	if (scan->wanted > scan->emitted)
-		room = Min(room_for_wanted(scan), scan->window.max - scan->nlive);
+	if (wanted > scan->emitted)
+		room = Min(room_for_wanted(scan, wanted), scan->window.max - scan->nlive);
 	else
 		room = scan->window.rows * factor - scan->nlive;
 	room = Min(room, scan->most - scan->emitted - scan->npassed);
@@ -349,6 +377,8 @@ either(InferDemand a, InferDemand b)
 		both.exact = a.exact;
 		return both;
 	}
+	if (a.hash_join != b.hash_join)
+		b.hash_join = NULL;
 	if (a.limit == NULL && !a.one_row && b.limit == NULL && !b.one_row)
 		return b;
 	return (InferDemand){.kind = INFER_DEMAND_UNKNOWN, .one_row = true, .cte = true};
@@ -364,6 +394,23 @@ visit_scan(InferScanState *scan, InferDemand demand)
 		scan->demand = demand;
 	demand.exact = demand.exact && scan->nfilters == 0;
 	visit(outerPlanState(&scan->css.ss.ps), demand);
+}
+
+/* Unless it returns outer rows without a partner, it ends if the inner side is empty. */
+static void
+visit_hashjoin(HashJoinState *state, InferDemand demand)
+{
+	visit(innerPlanState(state), demand);
+	if (state->hj_NullInnerTupleSlot == NULL)
+	{
+		InferHashJoin *join =
+			MemoryContextAlloc(state->js.ps.state->es_query_cxt, sizeof(InferHashJoin));
+
+		join->state = state;
+		join->above = demand.hash_join;
+		demand.hash_join = join;
+	}
+	visit(outerPlanState(state), demand);
 }
 
 static void
@@ -445,6 +492,10 @@ visit(PlanState *state, InferDemand demand)
 		case T_NestLoopState:
 			demand.exact = false;
 			visit_nestloop((NestLoopState *) state, demand);
+			return;
+		case T_HashJoinState:
+			demand.exact = false;
+			visit_hashjoin((HashJoinState *) state, demand);
 			return;
 		case T_MergeJoinState:
 			demand.exact = false;

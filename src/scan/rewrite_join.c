@@ -241,6 +241,26 @@ infer_keep_mark_restore(InferRewrite *rw, MergeJoin *node)
 		node->join.plan.righttree = infer_make_material(rw, inner);
 }
 
+/*
+ * The executor fetches an outer row before it builds the hash table if the outer side starts for
+ * less than the table costs: without one it spares the table.  Where that row costs calls, and the
+ * table neither calls nor anything that could be noticed, the table goes first: without rows in it
+ * there is no call at all.
+ */
+static void
+build_table_first(HashJoin *node)
+{
+	Plan *outer = node->join.plan.lefttree;
+	Plan *hash = node->join.plan.righttree;
+	Cost more = hash->total_cost - outer->startup_cost;
+
+	if (more <= 0 || !bms_is_empty(hash->allParam) || !infer_is_harmless(hash->lefttree) ||
+		!infer_plan_may_ask(outer))
+		return;
+	outer->startup_cost += more;
+	outer->total_cost += more;
+}
+
 InferProc *
 infer_proc_join(InferRewrite *rw, Join *node)
 {
@@ -281,5 +301,7 @@ infer_proc_join(InferRewrite *rw, Join *node)
 	plan->righttree = close_side(rw, &join.inner);
 	if (IsA(node, MergeJoin))
 		infer_keep_mark_restore(rw, (MergeJoin *) node);
+	if (IsA(node, HashJoin))
+		build_table_first((HashJoin *) node);
 	return infer_lift(rw, plan, pending);
 }

@@ -39,6 +39,7 @@ extern List *infer_extract_one_sided(InferJoin *join, List *quals);
 extern void infer_find_wanted(InferJoin *join, Join *node);
 
 /* --- rewrite_join_float.c --- */
+extern bool infer_is_harmless(Plan *plan);
 extern bool infer_will_float(InferJoin *join, Join *node, InferJoinSide *side);
 
 #endif

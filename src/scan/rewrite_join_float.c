@@ -13,8 +13,8 @@
 #include "scan/rewrite_join.h"
 
 /* Could this plan fail for parameters of a row that a condition should have dropped? */
-static bool
-is_harmless(Plan *plan)
+bool
+infer_is_harmless(Plan *plan)
 {
 	List *exprs = list_concat_copy(plan->targetlist, plan->qual);
 
@@ -61,7 +61,7 @@ may_float(InferJoin *join, Join *node, InferJoinSide *side)
 		node->jointype != JOIN_SEMI && node->jointype != JOIN_ANTI)
 		return false;
 	return !IsA(node, NestLoop) || ((NestLoop *) node)->nestParams == NIL ||
-		   is_harmless(join->inner.proc->plan);
+		   infer_is_harmless(join->inner.proc->plan);
 }
 
 /* Fewer rows above the join, or an inner side that is scanned again for every outer row? */

@@ -119,6 +119,7 @@ typedef enum InferDemandKind
 } InferDemandKind;
 
 typedef struct InferLimit InferLimit;
+typedef struct InferHashJoin InferHashJoin;
 
 typedef struct InferDemand
 {
@@ -128,12 +129,19 @@ typedef struct InferDemand
 	bool main_tree;          /* part of the main plan tree, not of a subplan */
 	bool one_row;            /* mostly the first row is all it takes (EXISTS, scalar sub-select) */
 	bool cte;                /* by a reader of a CTE, which may have several */
+	const InferHashJoin *hash_join; /* the nearest one above that may have an empty hash table */
 } InferDemand;
 
 struct InferLimit
 {
 	LimitState *state;
 	InferDemand above; /* what is wanted of it */
+};
+
+struct InferHashJoin
+{
+	const HashJoinState *state; /* this is below its outer side */
+	const InferHashJoin *above;
 };
 
 typedef struct InferScanState
