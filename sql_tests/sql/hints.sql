@@ -168,6 +168,12 @@ INSERT INTO hints (name, most, q) VALUES
     select t.id from t where not exists (select 1 from b where b.tid > t.id and keep(b.txt)) and t.id <= 3$$),
   ('correlated', 5, $$select b.id from b where exists (select 1 from t where t.id = b.tid and keep(t.x)) and b.id <= 5$$);
 
+-- calls behind the last filter: only for as many rows as are wanted, whatever passes
+INSERT INTO hints (name, most, q) VALUES
+  ('limit_lock_output', 21, $$select id, slow(x) from t where keep(x) order by id limit 7 for update$$),
+  ('limit_lock_nested', 28, $$select id, slow(slow(x) || 'z') from t where keep(x) order by id limit 7 for update$$),
+  ('fetch_filter_output', 15, $$declare c cursor for select id, slow(x) from t where keep(x); fetch 5 from c$$),
+  ('fetch_all_filter_output', 165, $$declare c cursor for select id, slow(x) from t where keep(x); fetch 5 from c; fetch all from c$$);
 -- a hash join may be over when its table, which it builds after fetching an outer row, is empty: no
 -- call where the table makes none, else one row's
 INSERT INTO hints (name, most, q) VALUES

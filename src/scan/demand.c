@@ -14,11 +14,12 @@
  *
  * Who takes every row gets the whole window at once.  Who wants n rows gets n; behind a filter,
  * n divided by the pass rate seen so far (a half to begin with), counting only rows whose filter is
- * still open.  Who fetches a third time goes on, be it row by row as PL/pgSQL's loops may do: it
- * gets what it asks for, and once that is less, half as many rows ahead as it has taken.  That is
- * the most that can be called in vain.  Of others nothing is known: the window starts small and
- * doubles each time so many rows are gone (core/window.h).  In all cases it ends at twice what may
- * be in flight, and at pg_inference.buffer_memory.
+ * still open; a row that passes but may be one too many makes no further call.  Who fetches a third
+ * time goes on, be it row by row as PL/pgSQL's loops may do: it gets what it asks for, and once
+ * that is less, half as many rows ahead as it has taken.  That is the most that can be called in
+ * vain.  Of others nothing is known: the window starts small and doubles each time so many rows are
+ * gone (core/window.h).  In all cases it ends at twice what may be in flight, and at
+ * pg_inference.buffer_memory.
  */
 #include "postgres.h"
 
@@ -231,6 +232,14 @@ wanted_now(const InferScanState *scan)
 	if (!awaits_hash_table(&scan->demand))
 		return scan->wanted;
 	return scan->wanted > scan->emitted ? Min(scan->wanted, first) : first;
+}
+
+int64
+infer_demand_due(const InferScanState *scan)
+{
+	int64 wanted = wanted_now(scan);
+
+	return wanted > scan->emitted ? wanted - scan->emitted : PG_INT64_MAX;
 }
 
 /*

@@ -94,6 +94,7 @@ infer_ring_push(InferScanState *scan)
 	row = infer_ring_at(scan, scan->tail++);
 	row->state = INFER_ROW_RUNNING;
 	row->passed = scan->last_filter < 0;
+	row->held = false;
 	row->first = 0;
 	row->npending = 0;
 	row->tuple = NULL;

@@ -4,8 +4,10 @@
  *
  * Running a row.  The steps are tried in order.  One whose inputs are not there yet is passed over,
  * so that independent calls of a row are under way together; but nothing behind a filter is tried
- * before the filter is decided, for a row that a filter excludes makes no call.  A row that is
- * blocked is tried again when one of its calls has come back.
+ * before the filter is decided, for a row that a filter excludes makes no call.  Nor is anything
+ * behind the last filter where so many rows are before this one that it may not be wanted; they may
+ * all pass.  A row that is blocked is tried again when one of its calls has come back, or when
+ * enough of the rows before it are dropped.
  *
  * Where a row's tuple is.  The first run happens while the child's slot still holds the tuple;
  * only rows that are not dropped at once are copied.  Later runs and the output read the copy.
@@ -211,10 +213,14 @@ run_step(InferScanState *scan, InferRow *row, InferStep *step)
 	return true;
 }
 
-/* Runs a row as far as it goes. source holds the child's tuple; NULL: the row's copy is read. */
+/*
+ * Runs a row as far as it goes.  source holds the child's tuple; NULL: the row's copy is read.
+ * before: how many live rows are older.
+ */
 static void
-run_row(InferScanState *scan, InferRow *row, TupleTableSlot *source, bool oldest)
+run_row(InferScanState *scan, InferRow *row, TupleTableSlot *source, int64 before)
 {
+	bool held = scan->nfilters > 0 && before >= infer_demand_due(scan);
 	ExprContext *econtext = scan->css.ss.ps.ps_ExprContext;
 	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	bool loaded = false;
@@ -227,7 +233,7 @@ run_row(InferScanState *scan, InferRow *row, TupleTableSlot *source, bool oldest
 
 		if (row->done[i])
 			continue;
-		if (!is_ready(scan, row, step, oldest))
+		if (!is_ready(scan, row, step, before == 0) || (held && row->passed))
 		{
 			if (blocked < 0)
 				blocked = i;
@@ -256,6 +262,7 @@ run_row(InferScanState *scan, InferRow *row, TupleTableSlot *source, bool oldest
 	MemoryContextSwitchTo(old);
 	if (row->state == INFER_ROW_DROPPED)
 		return;
+	row->held = held && row->passed;
 	row->first = blocked >= 0 ? blocked : scan->nsteps;
 	if (blocked < 0)
 	{
@@ -286,11 +293,11 @@ take_answers(InferScanState *scan, InferRow *row)
 
 /* Runs a stored row on; counts what its filters decide, for the pass rate. */
 static void
-rerun_row(InferScanState *scan, InferRow *row, bool oldest)
+rerun_row(InferScanState *scan, InferRow *row, int64 before)
 {
 	bool passed = row->passed;
 
-	run_row(scan, row, NULL, oldest);
+	run_row(scan, row, NULL, before);
 	if (passed)
 		return;
 	if (row->state == INFER_ROW_DROPPED)
@@ -319,7 +326,7 @@ infer_rows_read(InferScanState *scan)
 	}
 	scan->read++;
 	row = infer_ring_push(scan);
-	run_row(scan, row, slot, scan->nlive == 1);
+	run_row(scan, row, slot, scan->nlive - 1);
 	if (row->state == INFER_ROW_DROPPED)
 	{
 		scan->tail--;
@@ -338,6 +345,8 @@ infer_rows_read(InferScanState *scan)
 void
 infer_rows_advance(InferScanState *scan)
 {
+	int64 before = 0;
+
 	infer_ring_trim(scan);
 	if (scan->nrunning == 0)
 		return;
@@ -345,8 +354,11 @@ infer_rows_advance(InferScanState *scan)
 	{
 		InferRow *row = infer_ring_at(scan, n);
 
-		if (row->state == INFER_ROW_RUNNING && take_answers(scan, row))
-			rerun_row(scan, row, n == scan->head);
+		if (row->state == INFER_ROW_RUNNING &&
+			(take_answers(scan, row) || (row->held && before < infer_demand_due(scan))))
+			rerun_row(scan, row, before);
+		if (row->state != INFER_ROW_DROPPED)
+			before++;
 		infer_ring_trim(scan);
 	}
 }
@@ -364,7 +376,7 @@ infer_rows_head_ready(InferScanState *scan)
 		row = infer_ring_at(scan, scan->head);
 		(void) take_answers(scan, row);
 		if (row->state == INFER_ROW_RUNNING)
-			rerun_row(scan, row, true);
+			rerun_row(scan, row, 0);
 		if (row->state != INFER_ROW_DROPPED)
 			return row->state == INFER_ROW_WAITING && row->npending == 0;
 	}

@@ -101,6 +101,7 @@ typedef struct InferRow
 {
 	InferRowState state;
 	bool passed;        /* no filter is ahead of it any more */
+	bool held;          /* ... but it may not be wanted, for the rows before it are enough */
 	int first;          /* no step before this one is still to run */
 	int npending;       /* cells that are PENDING */
 	MinimalTuple tuple; /* NULL while the child's own slot still holds it */
@@ -261,6 +262,8 @@ extern void infer_demand_renew(InferScanState *scan);
 extern void infer_demand_size(InferScanState *scan, const InferEntry *entry);
 /* How many more rows may be read now. */
 extern int64 infer_demand_room(InferScanState *scan);
+/* So many of the live rows, from the oldest one, are surely wanted if they pass the filters. */
+extern int64 infer_demand_due(const InferScanState *scan);
 /* A row was read and stays. */
 extern void infer_demand_read(InferScanState *scan, const InferRow *row);
 extern void infer_demand_consumed(InferScanState *scan);
