@@ -122,6 +122,7 @@ infer_demand_start(InferScanState *scan)
 		scan->steps[i].sized = false;
 	scan->wave = 0;
 	scan->allowance = 0;
+	scan->decided_before = scan->decided;
 	scan->run = NO_RUN;
 	scan->runs = 0;
 	infer_demand_renew(scan);
@@ -220,18 +221,18 @@ awaits_hash_table(const InferDemand *demand)
 }
 
 /*
- * What is wanted for now.  A hash join may fetch a row before it builds its table, and end there.
- * Mostly that is the first row; where something in between drops rows, as many again are read as
- * have gone, lest they come one by one.
+ * What is wanted for now.  Where one row may be enough, as for a hash join that has no table yet,
+ * it is that row; should more be asked for, half as many as have gone are read ahead, lest they
+ * come one by one.
  */
 static int64
 wanted_now(const InferScanState *scan)
 {
-	int64 first = Max(scan->emitted, 1) + scan->emitted;
+	int64 next = scan->emitted + Max(scan->emitted / 2, 1);
 
-	if (!awaits_hash_table(&scan->demand))
+	if (!scan->demand.one_row && !awaits_hash_table(&scan->demand))
 		return scan->wanted;
-	return scan->wanted > scan->emitted ? Min(scan->wanted, first) : first;
+	return scan->wanted > scan->emitted ? Min(scan->wanted, next) : next;
 }
 
 int64
@@ -245,13 +246,15 @@ infer_demand_due(const InferScanState *scan)
 /*
  * Rows to read until what is wanted should be among them.  Behind a filter they come in waves, the
  * next one when three quarters of the last are decided: the first few answers say little, and each
- * row read too much is a call too much.
+ * row read too much is a call too much.  Most sub-selects of which one row is enough have few: they
+ * are read a row at a time to begin with.
  */
 static int64
 room_for_wanted(InferScanState *scan, int64 wanted)
 {
 	int64 missing = wanted - scan->emitted - scan->npassed;
 	int64 undecided = scan->nlive - scan->npassed;
+	int64 most;
 	double rate;
 
 	if (missing <= 0 || scan->nfilters == 0)
@@ -259,9 +262,11 @@ room_for_wanted(InferScanState *scan, int64 wanted)
 	if (scan->allowance <= 0 && undecided * 4 <= scan->wave)
 	{
 		rate = (scan->let_pass + RATE_PRIOR / 2) / (scan->decided + RATE_PRIOR);
-		if ((scan->demand.one_row || wanted != scan->wanted) && scan->wave == 0)
-			rate = 1.0; /* as without us: the second row only if the first was not it */
-		scan->wave = (int64) Min(rint(missing / rate), (double) scan->window.max);
+		most = scan->window.max;
+		/* the second row only if the first was not it, and on with half as many as were not */
+		if (scan->demand.one_row || wanted != scan->wanted)
+			most = Min(most, Max((scan->decided - scan->decided_before) / 2, 1));
+		scan->wave = (int64) Min(rint(missing / rate), (double) most);
 		scan->allowance = scan->wave - undecided;
 	}
 	return scan->allowance;

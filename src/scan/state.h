@@ -171,9 +171,10 @@ typedef struct InferScanState
 	uint64 run; /* the ExecutorRun() that this is about */
 	int64 runs; /* ... and how many there were */
 	InferWindow window;
-	int64 wave;      /* behind a filter: open rows the last time that reading began */
-	int64 allowance; /* ... and how many more may be read now */
-	int64 consumed;  /* rows gone since the window last grew */
+	int64 wave;           /* behind a filter: open rows the last time that reading began */
+	int64 allowance;      /* ... and how many more may be read now */
+	int64 decided_before; /* decided, when the scan started */
+	int64 consumed;       /* rows gone since the window last grew */
 
 	/* the ring: rows[head..tail), by number modulo size; live ones are not DROPPED */
 	InferRow *rows;
