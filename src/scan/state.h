@@ -271,6 +271,8 @@ extern void infer_demand_consumed(InferScanState *scan);
 /* Does the current ExecutorRun() of this scan's query run it to its end? */
 extern bool infer_demand_runs_to_end(const InferScanState *scan);
 extern void infer_demand_begun(void); /* a scan was initialised */
+/* demand_plan.c: the executor has started; tells the scans below what is wanted of them. */
+extern void infer_demand_visit(PlanState *root);
 
 /* explain.c */
 extern void infer_scan_explain(CustomScanState *node, List *ancestors, ExplainState *es);
