@@ -200,6 +200,13 @@ EXECUTE zc('x7');
 \! mock stat items
 RESET plan_cache_mode;
 DEALLOCATE zc;
+-- a function that was declared IMMUTABLE is evaluated by the planner, and its value is the answer
+BEGIN;
+ALTER FUNCTION infer.complete(text, text, jsonb, jsonb) IMMUTABLE;
+SELECT infer.complete('infer_z/m', 'declared');
+SELECT id FROM zt WHERE infer.complete('infer_z/m', 'declared') IS NULL LIMIT 1;
+\! mock stat items
+ROLLBACK;
 
 -- parallel plans: a Gather evaluates InitPlans before it starts, so none may hold a call that a guard skips
 SET parallel_setup_cost = 0;

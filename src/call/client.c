@@ -7,11 +7,13 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_proc.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/primnodes.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
+#include "utils/lsyscache.h"
 
 #include "call/internal.h"
 #include "pg/guc.h"
@@ -108,7 +110,8 @@ infer_planning_end(InferPlanning before)
 
 /*
  * Is it the planner that evaluates this call, and not a function that it evaluates?  Estimates are
- * all that it may use the value of a STABLE function for.  Functions in SQL or another language,
+ * all that it may use the value of a STABLE function for; that of one which somebody has declared
+ * IMMUTABLE becomes part of the plan.  Functions in SQL or another language,
  * and whatever uses SPI, say in the error context where they are; functions in C that call others
  * by OID give no expression.
  */
@@ -118,7 +121,8 @@ infer_planning_estimates(FunctionCallInfo fcinfo)
 	Node *expr = fcinfo->flinfo->fn_expr;
 
 	return planning.depth > 0 && planning.context == error_context_stack && expr != NULL &&
-		   IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == fcinfo->flinfo->fn_oid;
+		   IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == fcinfo->flinfo->fn_oid &&
+		   func_volatile(fcinfo->flinfo->fn_oid) != PROVOLATILE_IMMUTABLE;
 }
 
 /* A wrapper that the planner evaluates to estimate a selectivity would call the model. */
