@@ -28,9 +28,9 @@ for source in $pure; do
     $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
 done
 
-for program in test_core test_cost test_json test_provider test_request fuzz_provider; do
+for program in test_core test_window test_cost test_json test_provider test_request fuzz_provider; do
     # shellcheck disable=SC2086
-    if ! $CC $flags -o "$OUT/$program" "sim/$program.c" "$OUT"/*.o; then
+    if ! $CC $flags -o "$OUT/$program" "sim/$program.c" "$OUT"/*.o -lm; then
         echo "not ok - $program: does not compile" >>"$log"
         continue
     fi

@@ -7,9 +7,9 @@
 #include "core/batch.h"
 #include "core/buf.h"
 #include "core/proof.h"
+#include "core/ramp.h"
 #include "core/retry.h"
 #include "core/types.h"
-#include "core/window.h"
 #include "tap.h"
 
 #include <string.h>
@@ -399,7 +399,7 @@ test_retry_delays(void)
 	CHECK(infer_retry_delay_ms(1, 0, 0.0) == 25);
 }
 
-/* --- batches and window --- */
+/* --- batches and read-ahead --- */
 
 static void
 test_batch_limits(void)
@@ -466,27 +466,27 @@ test_batch_leaves(void)
 }
 
 static void
-test_window_ramp(void)
+test_ramp(void)
 {
-	InferWindow w;
+	InferRamp w;
 
-	infer_window_init(&w, 16, 100);
+	infer_ramp_init(&w, 16, 100);
 	CHECK(w.rows == 16);
-	infer_window_grow(&w);
+	infer_ramp_grow(&w);
 	CHECK(w.rows == 32);
-	infer_window_grow(&w);
-	infer_window_grow(&w);
+	infer_ramp_grow(&w);
+	infer_ramp_grow(&w);
 	CHECK(w.rows == 100);
-	infer_window_grow(&w);
+	infer_ramp_grow(&w);
 	CHECK(w.rows == 100);
-	infer_window_init(&w, 500, 100);
+	infer_ramp_init(&w, 500, 100);
 	CHECK(w.rows == 100);
-	infer_window_init(&w, 0, 0);
+	infer_ramp_init(&w, 0, 0);
 	CHECK(w.rows == 1);
-	infer_window_grow(&w);
+	infer_ramp_grow(&w);
 	CHECK(w.rows == 1);
-	infer_window_init(&w, INT64_MAX / 2 + 1, INT64_MAX);
-	infer_window_grow(&w);
+	infer_ramp_init(&w, INT64_MAX / 2 + 1, INT64_MAX);
+	infer_ramp_grow(&w);
 	CHECK(w.rows == INT64_MAX);
 }
 
@@ -582,7 +582,7 @@ main(void)
 	TEST(batch_limits);
 	TEST(batch_accepts);
 	TEST(batch_leaves);
-	TEST(window_ramp);
+	TEST(ramp);
 	TEST(buf_limit);
 	TEST(buf_grows);
 	TEST(buf_json_string);

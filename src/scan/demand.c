@@ -18,7 +18,7 @@
  * time goes on, be it row by row as PL/pgSQL's loops may do: it gets what it asks for, and once
  * that is less, half as many rows ahead as it has taken.  That is the most that can be called in
  * vain.  Of others nothing is known: the window starts small and doubles each time so many rows are
- * gone (core/window.h).  In all cases it ends at twice what may be in flight, and at
+ * gone (core/ramp.h).  In all cases it ends at twice what may be in flight, and at
  * pg_inference.buffer_memory.
  */
 #include "postgres.h"
@@ -124,7 +124,7 @@ infer_demand_start(InferScanState *scan)
 	scan->run = NO_RUN;
 	scan->runs = 0;
 	infer_demand_renew(scan);
-	infer_window_init(&scan->window, scan->wanted > 0 ? scan->wanted : FIRST_ROWS, LEAST_MAX_ROWS);
+	infer_ramp_init(&scan->window, scan->wanted > 0 ? scan->wanted : FIRST_ROWS, LEAST_MAX_ROWS);
 }
 
 /* What is wanted, as far as plan and ExecutorRun() say: fixed for as long as the latter runs. */
@@ -162,7 +162,7 @@ infer_demand_renew(InferScanState *scan)
 	}
 	scan->wanted = limit < PG_INT64_MAX ? limit : 0;
 	if (scan->takes_all && scan->sized)
-		infer_window_init(&scan->window, scan->window.max, scan->window.max);
+		infer_ramp_init(&scan->window, scan->window.max, scan->window.max);
 }
 
 /*
@@ -188,7 +188,7 @@ infer_demand_size(InferScanState *scan, const InferEntry *entry)
 		first = Max(batch, FIRST_ROWS_FILTER);
 	else
 		first = Max(batch * 2, FIRST_ROWS);
-	infer_window_init(&scan->window, first, most);
+	infer_ramp_init(&scan->window, first, most);
 	scan->sized = true;
 }
 
@@ -205,7 +205,7 @@ infer_demand_consumed(InferScanState *scan)
 	if (++scan->consumed < scan->window.rows)
 		return;
 	scan->consumed = 0;
-	infer_window_grow(&scan->window);
+	infer_ramp_grow(&scan->window);
 }
 
 /* Has a hash join above still to find out whether there is anything to join the rows to? */

@@ -20,7 +20,7 @@
 #include "nodes/execnodes.h"
 
 #include "call/call.h"
-#include "core/window.h"
+#include "core/ramp.h"
 #include "scan/plan.h"
 
 /* One compiled step. Columns are numbered as cells: from 0, the child's columns not counted. */
@@ -170,7 +170,7 @@ typedef struct InferScanState
 	bool takes_all;
 	uint64 run; /* the ExecutorRun() that this is about */
 	int64 runs; /* ... and how many there were */
-	InferWindow window;
+	InferRamp window;
 	int64 wave;           /* behind a filter: open rows the last time that reading began */
 	int64 allowance;      /* ... and how many more may be read now */
 	int64 decided_before; /* decided, when the scan started */
