@@ -2,6 +2,7 @@
 # Builds and runs the tests that need no server, with the address and undefined-behaviour sanitizers.
 #   sim/run.sh          all tests; one TAP line each, then "sim: N passed, N failed"
 #   sim/run.sh bench    what one embedding costs to read (optimised, no sanitizer)
+#   sim/run.sh simulate ARGUMENTS   the simulator by hand (optimised): see sim/simulate.c
 # CC chooses the compiler; OUT the folder for the programs (build/sim).
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,6 +17,14 @@ if [ "${1:-}" = bench ]; then
     exec "$OUT/bench_floats"
 fi
 
+if [ "${1:-}" = simulate ]; then
+    shift
+    # shellcheck disable=SC2086
+    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/simulate" sim/simulate.c sim/world.c sim/session.c \
+        sim/check.c sim/scenarios.c src/core/*.c -lm
+    exec "$OUT/simulate" "$@"
+fi
+
 flags="-std=c11 -Wall -Wextra -Werror -O1 -g -fno-omit-frame-pointer \
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -Isrc -Isim"
 log="$OUT/sim.log"
@@ -28,7 +37,13 @@ for source in $pure; do
     $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
 done
 
-for program in test_core test_window test_cost test_json test_provider test_request fuzz_provider; do
+# the simulated world
+for source in sim/world.c sim/session.c sim/check.c sim/scenarios.c; do
+    # shellcheck disable=SC2086
+    $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
+done
+
+for program in test_core test_window test_limiter test_admission test_scenarios test_cost test_json test_provider test_request fuzz_provider; do
     # shellcheck disable=SC2086
     if ! $CC $flags -o "$OUT/$program" "sim/$program.c" "$OUT"/*.o -lm; then
         echo "not ok - $program: does not compile" >>"$log"

@@ -433,7 +433,11 @@ test_window_slow_start(void)
 	CHECK(LIMIT() == 32);
 	flat(32, 32);
 	CHECK(LIMIT() == 64);
-	/* not used, no growth */
+	/* not used, no growth: once the group is over in which it was */
+	while (w.count > 0)
+		flat(1, 10);
+	CHECK(w.slow_start);
+	w.size = 64;
 	flat(64, 10);
 	CHECK(LIMIT() == 64);
 	/* overload ends it */
@@ -443,10 +447,10 @@ test_window_slow_start(void)
 	CHECK(LIMIT() < 40);
 	/* and so does a rise of latency */
 	infer_window_init(&w, &config);
-	flat(16, 16);
-	for (int i = 0; i < 32; i++)
-		infer_window_sample(&w, 2000, 32);
-	flat(200, 64);
+	flat(40, 16);
+	CHECK(w.slow_start);
+	for (int i = 0; i < 200; i++)
+		infer_window_sample(&w, 4000, 64);
 	CHECK(!w.slow_start);
 }
 

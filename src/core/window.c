@@ -34,6 +34,7 @@ drop_group(InferWindow *w)
 	w->count = 0;
 	w->fastest = 0;
 	w->sum = 0;
+	w->squares = 0;
 	w->used = false;
 }
 
@@ -81,30 +82,49 @@ resize(InferWindow *w, double size, double least)
 	return true;
 }
 
+/* The baseline follows; the plain mean of the first groups, where means are compared. */
+static void
+follow(InferWindow *w, int64_t observed)
+{
+	double weight = BASELINE_WEIGHT;
+
+	w->groups++;
+	if (w->groups == 1 || (w->config.means && weight * (double) w->groups < 1))
+		weight = 1.0 / (double) w->groups;
+	w->baseline = (int64_t) ((1 - weight) * (double) w->baseline + weight * (double) observed);
+	if (w->baseline < 1)
+		w->baseline = 1;
+}
+
 /* A whole group: compare it with the baseline, and follow it. */
 static void
 close_group(InferWindow *w)
 {
-	int64_t observed = w->config.means ? (int64_t) (w->sum / w->count) : w->fastest;
+	double mean = w->sum / (double) w->count;
+	double variance = w->squares / (double) w->count - mean * mean;
+	double observed = (double) w->fastest;
+	double sure = observed;
 	bool used = w->used || w->config.grows_idle;
-	double gradient;
+	double gradient = 1;
 	double size;
 	double least = (double) w->config.latency_floor;
 
+	if (w->config.means)
+	{
+		observed = mean;
+		sure = mean - 2 * sqrt((variance > 0 ? variance : 0) / (double) w->count);
+	}
 	drop_group(w);
-	if (observed < 1)
-		observed = 1;
 	if (w->baseline == 0)
 	{
-		w->baseline = observed;
+		follow(w, (int64_t) observed);
 		return;
 	}
-	gradient = (double) w->baseline / (double) observed;
-	gradient = gradient > 1 ? 1 : gradient < LEAST_GRADIENT ? LEAST_GRADIENT : gradient;
-	w->baseline = (int64_t) ((1 - BASELINE_WEIGHT) * (double) w->baseline +
-							 BASELINE_WEIGHT * (double) observed);
-	if (w->baseline < 1)
-		w->baseline = 1;
+	if (sure > (double) w->baseline)
+		gradient = (double) w->baseline / sure;
+	if (gradient < LEAST_GRADIENT)
+		gradient = LEAST_GRADIENT;
+	follow(w, (int64_t) observed);
 	if (w->slow_start && gradient > RISING_GRADIENT)
 		return; /* grows answer by answer */
 	w->slow_start = false;
@@ -128,12 +148,15 @@ infer_window_sample(InferWindow *w, int64_t rtt, int64_t in_flight)
 		w->group = INFER_WINDOW_GROUP;
 		if (w->config.means && infer_window_limit(w) > w->group)
 			w->group = infer_window_limit(w);
+		if (w->config.means && w->baseline == 0)
+			w->group *= 2;
 	}
 	if (w->count == 0 || rtt < w->fastest)
 		w->fastest = rtt;
 	w->sum += (double) rtt;
+	w->squares += (double) rtt * (double) rtt;
 	w->used |= used;
-	if (w->slow_start && used)
+	if (w->slow_start && w->used)
 		resize(w, w->size + 1, w->size);
 	if (++w->count >= w->group)
 		close_group(w);

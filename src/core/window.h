@@ -11,9 +11,11 @@
  * and is what the numbered statements are tested with):
  *
  * slow_start     doubles with each window's worth of answers until latency rises or overload shows.
- * means          rule 1 of adaptive.md: a group is a window's worth of answers (at least eight) and
- *                its mean is compared, not its fastest; one step a round trip.  Answers of a model
- *                differ in length, so that eight of them say little.
+ * means          rule 1 of adaptive.md: a group is a window's worth of answers (at least eight, the
+ *                first one twice that, for the first answers to come are the short ones) and its
+ *                mean is compared, less twice its standard error, not its fastest; one step a round
+ *                trip.  Answers of a model differ in length, so that eight of them say little.  The
+ *                baseline begins as the plain mean of its groups.
  * latency_floor  rule 7: latency alone does not take the window below this; overload does.
  * idle growth    a window that is not used does not grow.  Used is a group in which at some answer
  *                at least half of the window was in flight (that answer's request counts).  The
@@ -63,9 +65,11 @@ typedef struct InferWindow
 	int64_t count;
 	int64_t fastest;
 	double sum;
+	double squares;
 	bool used;
 	/* 0 = no group yet */
 	int64_t baseline;
+	int64_t groups;
 	/* statistics */
 	int64_t shrinks; /* the limit fell */
 	int64_t overload_shrinks;

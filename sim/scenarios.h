@@ -1,0 +1,67 @@
+/*
+ * sim/scenarios.h - the worlds that test_scenarios.c judges and simulate.c draws or repeats.
+ */
+#ifndef INFER_SIM_SCENARIOS_H
+#define INFER_SIM_SCENARIOS_H
+
+#include "world.h"
+
+typedef struct Result
+{
+	double seconds;
+	double ratio;   /* of the ideal to that */
+	double refused; /* of the requests that were served, a fraction */
+	int peak;       /* at the server */
+	double use;     /* of its slots, in the time looked at */
+	double jain;    /* fairness, where several compete */
+	double limit;   /* of the first instance, at the end */
+	double longest_wait_s;
+	int violations;
+	char first_violation[200];
+} Result;
+
+/* What differs from the usual. */
+typedef struct Variant
+{
+	uint64_t seed;
+	uint32_t without; /* rules left out */
+	double jitter;    /* sigma */
+	bool warm;        /* a statement has run before */
+	bool forgets;     /* what it learnt */
+	bool blind;       /* nobody knows how many rows are left */
+	bool curves;      /* keep them: see last_world */
+} Variant;
+
+/* The jobs of the design: 2,000 rows on 64 slots of 100 ms, that many rows ... */
+extern Result job_J2(int64_t rows, const Variant *v);
+extern Result job_J3(const Variant *v);
+extern Result job_J6(int64_t rows, const Variant *v);
+extern Result job_no_latency(const Variant *v);
+/* So many slots become 64; use is that from 10 s after the change on. */
+extern Result recovery(int from, int queue, const Variant *v);
+/* Instances that know nothing of each other on one server; queue < 0: it queues. */
+extern Result several_instances(int n, int queue, const Variant *v);
+extern Result many_sessions(const Variant *v);
+extern Result one_high_among_low(const Variant *v);
+extern Result trickle_then_burst(const Variant *v);
+extern Result after_a_storm(const Variant *v);
+extern Result small_server(const Variant *v);
+/* The most that reached the server in one minute is .peak, what it got of its rpm .use. */
+extern Result requests_per_minute(const Variant *v);
+
+/* A world made up by its seed, run to its end; break_it: a mutation by number, 0 = none. */
+typedef enum Mutation
+{
+	MUTATION_NONE,
+	MUTATION_NO_EPOCHS,
+	MUTATION_RELEASE_FIRST,
+	MUTATION_WAKE_ONE,
+	MUTATION_NO_RECLAIM
+} Mutation;
+
+extern World *random_world(uint64_t seed, Mutation mutation);
+
+/* With curves: the world of the last run, to be drawn and freed by the caller. */
+extern World *last_world;
+
+#endif

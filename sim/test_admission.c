@@ -1,0 +1,489 @@
+/*
+ * sim/test_admission.c - the line of one key, and the minute (core/admission, core/ratelimit).
+ *
+ * What the reference says of waiters (rpc_B3, B15, B16, C2, D12, D13, D15) is here; the exceptions
+ * are listed in test_limiter.c.
+ */
+#include "core/admission.h"
+#include "tap.h"
+
+#include <string.h>
+
+#define NODES 80
+#define MS    INT64_C(1000)
+#define SEC   INT64_C(1000000)
+
+static InferAdmission a;
+static InferAdmissionNode nodes[NODES];
+static InferPermit permit;
+static int64_t stamp;
+static int64_t now;
+static int32_t who[NODES];
+
+static void
+setup_with(int ceiling, double floor, int64_t rpm, int64_t tpm)
+{
+	InferAdmissionConfig config = {
+		.limiter = {.ceiling = ceiling, .floor = floor, .decrease_factor = 0.5, .adaptive = true},
+		.rpm = rpm,
+		.tpm = tpm};
+	bool tell;
+
+	memset(&a, 0, sizeof(a));
+	memset(nodes, 0, sizeof(nodes));
+	now = 1000 * SEC;
+	CHECK(infer_admission_configure(&a, NODES, &config, now, &tell));
+}
+
+static void
+setup(int ceiling)
+{
+	setup_with(ceiling, 1, 0, 0);
+}
+
+static int
+ask_as(int me, int want, InferPriority priority, int64_t tokens)
+{
+	InferAsk ask = {
+		.want = want, .priority = priority, .tokens = tokens, .lasts_us = 60 * SEC, .wait = true};
+
+	return infer_admission_take(&a, nodes, me, &ask, now, &permit, &stamp);
+}
+
+static int
+ask(int me, int want)
+{
+	return ask_as(me, want, INFER_PRIORITY_NORMAL, 0);
+}
+
+static void
+tell(int me, int n, InferVerdict verdict)
+{
+	InferPermit current = {.epoch = a.limiter.epoch, .level = 1};
+	InferOutcome outcome = {.verdict = verdict, .units = n, .retry_after_us = -1, .left = -1};
+
+	infer_admission_give(&a, nodes, me, &current, n, &outcome, now);
+}
+
+static void
+give(int me, int n)
+{
+	tell(me, n, INFER_VERDICT_IGNORE);
+}
+
+/* How many are woken; who[] says whom. */
+static int
+wake(void)
+{
+	return infer_admission_wake(&a, nodes, now, who, NODES);
+}
+
+static void
+test_rpc_B3(void)
+{
+	setup(1);
+	CHECK(ask(0, 1) == 1);
+	CHECK(ask(1, 1) == 0);
+	CHECK(wake() == 0);
+	give(0, 1);
+	CHECK(wake() == 1 && who[0] == 1);
+	CHECK(ask(1, 1) == 1);
+}
+
+/* Admitted or enrolled, in one step. */
+static void
+test_rpc_B15(void)
+{
+	setup(2);
+	for (int i = 0; i < 20; i++)
+	{
+		int granted = ask(i, 1);
+
+		CHECK((granted == 1) == (nodes[i].want == 0));
+		CHECK(granted == 1 || a.waiting[INFER_PRIORITY_NORMAL] == i - 1);
+	}
+}
+
+static void
+test_rpc_B16_wakes(void)
+{
+	setup(1);
+	ask(0, 1);
+	ask(1, 1);
+	ask(2, 1);
+	CHECK(wake() == 0);
+	infer_limiter_set_ceiling(&a.limiter, 3);
+	CHECK(wake() == 2);
+}
+
+/* Exactly those to whom a free permit is due. */
+static void
+test_rpc_C2(void)
+{
+	setup(1);
+	ask(0, 1);
+	ask(1, 1);
+	ask(2, 1);
+	give(0, 1);
+	CHECK(wake() == 1 && who[0] == 1);
+	CHECK(wake() == 0);
+	CHECK(ask(1, 1) == 1);
+	give(1, 1);
+	CHECK(wake() == 1 && who[0] == 2);
+	setup(8);
+	ask(0, 8);
+	for (int i = 1; i < 6; i++)
+		ask(i, 1);
+	give(0, 3);
+	CHECK(wake() == 3 && who[0] == 1 && who[1] == 2 && who[2] == 3);
+	give(0, 5);
+	CHECK(wake() == 2 && who[0] == 4 && who[1] == 5);
+}
+
+/* Paced: of two who come together, one goes, the other sets its alarm anew. */
+static void
+test_rpc_D12(void)
+{
+	setup_with(1, 0.01, 0, 0);
+	tell(0, 0, INFER_VERDICT_OVERLOADED);
+	CHECK(a.limiter.window == 0.5);
+	CHECK(ask(0, 1) == 1);
+	give(0, 1);
+	CHECK(ask(1, 1) == 0);
+	CHECK(wake() == 1 && who[0] == 1); /* to set the alarm */
+	CHECK(ask(1, 1) == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == now + 2 * SEC);
+	CHECK(ask(2, 1) == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 2, now) == INT64_MAX);
+	now += 2 * SEC;
+	CHECK(ask(2, 1) == 0); /* comes along by chance: it is not its turn */
+	CHECK(wake() == 1 && who[0] == 1);
+	CHECK(ask(1, 1) == 1);
+	CHECK(wake() == 0); /* single flight */
+	give(1, 1);
+	CHECK(wake() == 1 && who[0] == 2);
+	CHECK(ask(2, 1) == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 2, now) == now + 2 * SEC);
+}
+
+/* A change of the limit moves the alarm. */
+static void
+test_rpc_D13_alarm(void)
+{
+	setup_with(1, 0.01, 0, 0);
+	tell(0, 0, INFER_VERDICT_OVERLOADED);
+	tell(0, 0, INFER_VERDICT_OVERLOADED);
+	ask(0, 1);
+	give(0, 1);
+	ask(1, 1);
+	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == now + 4 * SEC);
+	tell(0, 1, INFER_VERDICT_SUCCESS);
+	CHECK(wake() == 1 && who[0] == 1);
+	ask(1, 1);
+	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == now + 2 * SEC);
+	tell(0, 1, INFER_VERDICT_SUCCESS);
+	CHECK(wake() == 1 && who[0] == 1);
+	CHECK(ask(1, 1) == 1);
+}
+
+/* Cancelled, or dead: whoever is behind it goes. */
+static void
+test_rpc_D15(void)
+{
+	setup(1);
+	ask(0, 1);
+	ask(1, 1);
+	ask(2, 1);
+	give(0, 1);
+	CHECK(wake() == 1 && who[0] == 1);
+	infer_admission_leave(&a, nodes, 1);
+	CHECK(wake() == 1 && who[0] == 2);
+	CHECK(ask(2, 1) == 1);
+	/* dead with a permit and others behind it */
+	ask(3, 1);
+	infer_admission_reclaim(&a, nodes, 2);
+	CHECK(a.limiter.in_flight == 0);
+	CHECK(wake() == 1 && who[0] == 3);
+	/* paced: the one with the alarm goes away */
+	setup_with(1, 0.01, 0, 0);
+	tell(0, 0, INFER_VERDICT_OVERLOADED);
+	ask(0, 1);
+	give(0, 1);
+	ask(1, 1);
+	infer_admission_alarm_us(&a, nodes, 1, now);
+	ask(2, 1);
+	infer_admission_leave(&a, nodes, 1);
+	CHECK(wake() == 1 && who[0] == 2);
+}
+
+static void
+test_line_part(void)
+{
+	setup(8);
+	CHECK(ask(0, 100) == 8);
+	CHECK(nodes[0].want == 92);
+	give(0, 2);
+	CHECK(wake() == 1 && who[0] == 0);
+	CHECK(ask(0, 92) == 2);
+	/* wants less by now */
+	CHECK(ask(0, 5) == 0);
+	CHECK(nodes[0].want == 5);
+	infer_admission_leave(&a, nodes, 0);
+	infer_admission_leave(&a, nodes, 0);
+	CHECK(a.waiting[INFER_PRIORITY_NORMAL] == 0);
+}
+
+/* Who does not want to wait is not in the line, and passes nobody. */
+static void
+test_line_try(void)
+{
+	InferAsk try_ask = {.want = 1, .priority = INFER_PRIORITY_NORMAL};
+
+	setup(2);
+	ask(0, 2);
+	CHECK(infer_admission_take(&a, nodes, 1, &try_ask, now, &permit, &stamp) == 0);
+	CHECK(nodes[1].want == 0);
+	ask(2, 1);
+	give(0, 1);
+	CHECK(infer_admission_take(&a, nodes, 1, &try_ask, now, &permit, &stamp) == 0);
+	give(0, 1);
+	CHECK(infer_admission_take(&a, nodes, 1, &try_ask, now, &permit, &stamp) == 1);
+	CHECK(ask(2, 1) == 1);
+}
+
+/* Ten batches do not starve one row. */
+static void
+test_line_fair(void)
+{
+	setup(10);
+	ask(0, 10);
+	ask(0, 10);
+	ask(1, 1);
+	give(0, 1);
+	CHECK(wake() == 1 && who[0] == 1);
+	CHECK(ask(0, 10) == 0);
+	CHECK(ask(1, 1) == 1);
+	/* shares even out: the one that holds less gets what comes free */
+	ask(2, 10);
+	for (int i = 0; i < 4; i++)
+	{
+		give(0, 1);
+		CHECK(ask(0, 10) == 0);
+		CHECK(ask(2, 10) == 1);
+	}
+	CHECK(nodes[0].held == 5 && nodes[2].held == 4);
+}
+
+static void
+test_line_priority(void)
+{
+	setup(2);
+	ask_as(0, 2, INFER_PRIORITY_LOW, 0);
+	for (int i = 1; i < 50; i++)
+		ask_as(i, 1, INFER_PRIORITY_LOW, 0);
+	ask_as(60, 3, INFER_PRIORITY_HIGH, 0);
+	ask_as(61, 1, INFER_PRIORITY_VHIGH, 0);
+	give(0, 2);
+	CHECK(wake() == 2 && who[0] == 61 && who[1] == 60);
+	CHECK(ask_as(1, 1, INFER_PRIORITY_LOW, 0) == 0);
+	CHECK(ask_as(70, 1, INFER_PRIORITY_NORMAL, 0) == 0); /* a newcomer */
+	CHECK(ask_as(60, 3, INFER_PRIORITY_HIGH, 0) == 1);
+	CHECK(ask_as(61, 1, INFER_PRIORITY_VHIGH, 0) == 1);
+	give(61, 1);
+	CHECK(wake() == 1 && who[0] == 60);
+	/* one and the same process may rise */
+	CHECK(ask_as(1, 1, INFER_PRIORITY_VHIGH, 0) == 1);
+}
+
+/* Who was woken and does not come keeps nobody from going. */
+static void
+test_line_absent(void)
+{
+	setup(1);
+	ask(0, 1);
+	ask(1, 1);
+	ask(2, 1);
+	give(0, 1);
+	CHECK(wake() == 1 && who[0] == 1);
+	now += 50 * MS;
+	CHECK(ask(2, 1) == 0);
+	now += 51 * MS;
+	CHECK(wake() == 1 && who[0] == 2);
+	CHECK(ask(2, 1) == 1);
+	/* it is back in its place as soon as it tries */
+	CHECK(ask(1, 1) == 0);
+	give(2, 1);
+	CHECK(wake() == 1 && who[0] == 1);
+}
+
+/* What a process holds that never looks is taken for lost, and not counted again. */
+static void
+test_line_expired(void)
+{
+	setup(2);
+	ask(0, 2);
+	ask(1, 1);
+	now += 60 * SEC;
+	CHECK(ask(1, 1) == 0);
+	now += SEC;
+	CHECK(ask(1, 1) == 1);
+	CHECK(a.limiter.in_flight == 1 && nodes[0].expired == 2);
+	give(0, 1);
+	infer_admission_reclaim(&a, nodes, 0);
+	CHECK(a.limiter.in_flight == 1 && nodes[0].expired == 0);
+	CHECK(a.limiter.granted - a.limiter.released == 1);
+}
+
+/* The place is not given away before what the answer tells has been applied. */
+static void
+test_feedback_before_release(void)
+{
+	setup(2);
+	ask(0, 2);
+	ask(1, 1);
+	ask(2, 1);
+	tell(0, 1, INFER_VERDICT_OVERLOADED);
+	CHECK(a.limiter.window == 1 && a.limiter.in_flight == 1);
+	CHECK(wake() == 0);
+	tell(0, 1, INFER_VERDICT_OVERLOADED);
+	CHECK(wake() == 1);
+}
+
+static void
+test_configure_once(void)
+{
+	InferAdmissionConfig other = {.limiter = a.limiter.config, .rpm = 5};
+	bool said;
+
+	setup_with(8, 1, 60, 0);
+	other.limiter = a.limiter.config;
+	CHECK(!infer_admission_configure(&a, NODES, &other, now, &said) && said);
+	CHECK(!infer_admission_configure(&a, NODES, &other, now, &said) && !said);
+	CHECK(a.rate.rpm == 60);
+}
+
+/* --- the minute --- */
+
+/* Never more than 60 in any minute, and not much less: fault_F60. */
+static void
+test_fault_F60_sliding_minute(void)
+{
+	static int64_t sent[2000];
+	int n = 0;
+	int first = 0;
+	int most = 0;
+	uint32_t random = 7;
+
+	setup_with(1000, 1, 60, 0);
+	for (int64_t end = now + 600 * SEC; now < end;)
+	{
+		random = random * 1664525 + 1013904223;
+		now += (random >> 16) % 2000 * MS / 4;
+		if (ask(0, 1) != 1)
+			continue;
+		give(0, 1);
+		sent[n++] = now;
+		while (sent[first] <= now - 60 * SEC)
+			first++;
+		most = n - first > most ? n - first : most;
+	}
+	CHECK(most == 60);
+	CHECK(n >= 9 * 60);
+}
+
+static void
+test_rate_wakes(void)
+{
+	int64_t at;
+
+	setup_with(100, 1, 2, 0);
+	CHECK(ask(0, 5) == 2);
+	CHECK(ask(1, 1) == 0);
+	CHECK(wake() == 1); /* to set the alarm */
+	CHECK(who[0] == 0);
+	CHECK(ask(0, 3) == 0);
+	at = infer_admission_alarm_us(&a, nodes, 0, now);
+	CHECK(at > now + 60 * SEC && at <= now + 61 * SEC);
+	CHECK(wake() == 0);
+	now = at - 1;
+	CHECK(ask(0, 3) == 0);
+	now = at;
+	CHECK(wake() == 2);
+	/* who holds least goes first */
+	CHECK(ask(0, 3) == 1);
+	CHECK(ask(1, 1) == 1);
+}
+
+static void
+test_rate_tokens(void)
+{
+	int64_t first;
+
+	setup_with(100, 1, 0, 1000);
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 600) == 1);
+	first = stamp;
+	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 600) == 0);
+	/* a smaller one does not pass it, one of higher priority does */
+	CHECK(ask_as(2, 1, INFER_PRIORITY_NORMAL, 10) == 0);
+	CHECK(ask_as(3, 1, INFER_PRIORITY_HIGH, 10) == 1);
+	/* the answer had fewer */
+	infer_ratelimit_correct(&a.rate, first, 600, 100, now);
+	CHECK(a.rate.all_tokens == 110);
+	CHECK(wake() > 0);
+	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 600) == 1);
+	CHECK(ask_as(2, 1, INFER_PRIORITY_NORMAL, 10) == 1);
+	/* or more: the next one waits */
+	infer_ratelimit_correct(&a.rate, stamp, 10, 900, now);
+	CHECK(ask_as(4, 1, INFER_PRIORITY_NORMAL, 1) == 0);
+	now += 62 * SEC;
+	/* one that is too large by itself may go alone */
+	CHECK(ask_as(4, 1, INFER_PRIORITY_NORMAL, 5000) == 1);
+	/* corrections come too late to matter */
+	infer_ratelimit_correct(&a.rate, first, 600, 0, now);
+	CHECK(a.rate.all_tokens == 5000);
+}
+
+static void
+test_rate_headers(void)
+{
+	const InferRateHeader unsaid = {-1, -1};
+	const InferRateHeader none_left = {0, 30 * SEC};
+	const InferRateHeader some_left = {5, 40 * SEC};
+
+	setup_with(100, 1, 60, 0);
+	infer_ratelimit_headers(&a.rate, some_left, unsaid, now);
+	CHECK(a.rate.requests_left == 5 && a.rate.tokens_left == -1);
+	CHECK(ask(0, 1) == 1);
+	CHECK(a.rate.requests_left == 4);
+	infer_ratelimit_headers(&a.rate, none_left, unsaid, now);
+	infer_ratelimit_hold(&a.rate, now + 20 * SEC); /* the later one wins */
+	CHECK(ask(1, 1) == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == now + 30 * SEC);
+	now += 30 * SEC;
+	CHECK(ask(1, 1) == 1);
+}
+
+int
+main(void)
+{
+	TEST(rpc_B3);
+	TEST(rpc_B15);
+	TEST(rpc_B16_wakes);
+	TEST(rpc_C2);
+	TEST(rpc_D12);
+	TEST(rpc_D13_alarm);
+	TEST(rpc_D15);
+	TEST(line_part);
+	TEST(line_try);
+	TEST(line_fair);
+	TEST(line_priority);
+	TEST(line_absent);
+	TEST(line_expired);
+	TEST(feedback_before_release);
+	TEST(configure_once);
+	TEST(fault_F60_sliding_minute);
+	TEST(rate_wakes);
+	TEST(rate_tokens);
+	TEST(rate_headers);
+	return tap_done();
+}

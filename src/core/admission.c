@@ -1,0 +1,406 @@
+/*
+ * core/admission.c - permits and waiting line of one key.  What it does and why: core/admission.h.
+ *
+ * settle() is the heart: it deals the free permits out to the line, one by one, and both who asks
+ * (take) and who is to be woken (wake) read their share from it.  So nobody is woken whose share
+ * another one may take, and nobody takes the share of another one.
+ */
+#include "core/admission.h"
+
+#include <limits.h>
+
+#define ABSENT_US  100000
+#define EXPIRED_US 1000000 /* after its time; also between two looks */
+/* An alarm may be so late before somebody is woken to set it anew. */
+#define ALARM_SLACK_US 500
+
+bool
+infer_admission_configure(InferAdmission *a, int nnodes, const InferAdmissionConfig *config,
+						  int64_t now_us, bool *tell)
+{
+	bool first = infer_limiter_configure(&a->limiter, &config->limiter, tell);
+
+	if (!first)
+	{
+		bool same = a->rate.rpm == (config->rpm > 0 ? config->rpm : 0) &&
+					a->rate.tpm == (config->tpm > 0 ? config->tpm : 0);
+
+		*tell |= !same && !a->limiter.told;
+		a->limiter.told |= *tell;
+		return false;
+	}
+	infer_ratelimit_init(&a->rate, config->rpm, config->tpm, now_us);
+	a->nnodes = nnodes;
+	for (int p = 0; p < INFER_PRIORITY_COUNT; p++)
+		a->head[p] = a->tail[p] = INFER_NOBODY;
+	a->alarm = INFER_NOBODY;
+	a->token_first = INFER_NOBODY;
+	return true;
+}
+
+/* The line ------------------------------------------------------------------------------------- */
+
+static void
+append(InferAdmission *a, InferAdmissionNode *nodes, int me)
+{
+	InferAdmissionNode *node = &nodes[me];
+	int p = node->priority;
+
+	node->next = INFER_NOBODY;
+	node->prev = a->tail[p];
+	if (a->tail[p] != INFER_NOBODY)
+		nodes[a->tail[p]].next = me;
+	else
+		a->head[p] = me;
+	a->tail[p] = me;
+	a->waiting[p]++;
+}
+
+static void
+unlink_node(InferAdmission *a, InferAdmissionNode *nodes, int me)
+{
+	InferAdmissionNode *node = &nodes[me];
+	int p = node->priority;
+
+	if (node->prev != INFER_NOBODY)
+		nodes[node->prev].next = node->next;
+	else
+		a->head[p] = node->next;
+	if (node->next != INFER_NOBODY)
+		nodes[node->next].prev = node->prev;
+	else
+		a->tail[p] = node->prev;
+	a->waiting[p]--;
+}
+
+void
+infer_admission_leave(InferAdmission *a, InferAdmissionNode *nodes, int me)
+{
+	if (nodes[me].want == 0)
+		return;
+	unlink_node(a, nodes, me);
+	nodes[me].want = 0;
+	nodes[me].woken_us = 0;
+	if (a->alarm == me)
+		a->alarm = INFER_NOBODY;
+	if (a->token_first == me)
+		a->token_first = INFER_NOBODY;
+}
+
+/* Joins the line, or goes to the end of it if `again`. */
+static void
+join(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, int want,
+	 bool again)
+{
+	InferAdmissionNode *node = &nodes[me];
+	bool moves = node->want == 0 || again || node->priority != (int) ask->priority;
+
+	if (moves && node->want > 0)
+		unlink_node(a, nodes, me);
+	node->want = want;
+	node->priority = ask->priority;
+	node->tokens = ask->tokens;
+	if (moves)
+		append(a, nodes, me);
+}
+
+static bool
+is_absent(const InferAdmissionNode *node, int64_t now_us)
+{
+	return node->woken_us != 0 && now_us - node->woken_us > ABSENT_US;
+}
+
+/* Who of one priority gets the next permit: holds least, then waits longest. */
+static int
+next_of(const InferAdmission *a, const InferAdmissionNode *nodes, int p, int64_t now_us)
+{
+	int best = INFER_NOBODY;
+	int least = INT_MAX;
+
+	for (int i = a->head[p]; i != INFER_NOBODY; i = nodes[i].next)
+	{
+		const InferAdmissionNode *node = &nodes[i];
+
+		if (node->share >= node->want || is_absent(node, now_us))
+			continue;
+		if (node->held + node->share < least)
+		{
+			least = node->held + node->share;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static bool
+somebody_waits(const InferAdmission *a)
+{
+	for (int p = 0; p < INFER_PRIORITY_COUNT; p++)
+		if (a->waiting[p] > 0)
+			return true;
+	return false;
+}
+
+/* Has the first of those that want many tokens still to wait for them? */
+static bool
+tokens_are_short(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_us)
+{
+	int first = a->token_first;
+
+	return first != INFER_NOBODY && !is_absent(&nodes[first], now_us) &&
+		   !infer_ratelimit_tokens_fit(&a->rate, nodes[first].tokens, now_us);
+}
+
+/* Deals `room` permits out to the line: node->share. */
+static void
+settle(InferAdmission *a, InferAdmissionNode *nodes, int room, int64_t now_us)
+{
+	int rank = tokens_are_short(a, nodes, now_us) ? nodes[a->token_first].priority : -1;
+
+	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
+	{
+		int i;
+
+		if (p <= rank)
+			room = 0;
+		for (i = a->head[p]; i != INFER_NOBODY; i = nodes[i].next)
+			nodes[i].share = 0;
+		while (room > 0 && (i = next_of(a, nodes, p, now_us)) != INFER_NOBODY)
+		{
+			nodes[i].share++;
+			room--;
+		}
+	}
+}
+
+/* Expired permits ------------------------------------------------------------------------------ */
+
+/* Takes back what processes hold that do not look; for a process that waits in vain. */
+static void
+take_expired(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_us)
+{
+	if (now_us - a->expired_look_us < EXPIRED_US)
+		return;
+	a->expired_look_us = now_us;
+	for (int i = 0; i < a->nnodes; i++)
+	{
+		InferAdmissionNode *node = &nodes[i];
+
+		if (node->held == 0 || i == me || now_us - node->good_until_us < EXPIRED_US)
+			continue;
+		infer_limiter_release(&a->limiter, node->held);
+		node->expired += node->held;
+		node->held = 0;
+	}
+}
+
+/* Permits -------------------------------------------------------------------------------------- */
+
+/* Free permits, whoever they are due to. */
+static int
+free_permits(InferAdmission *a, int64_t now_us)
+{
+	int by_limit;
+	int by_rate = infer_ratelimit_room(&a->rate, now_us);
+
+	if (a->limiter.config.dry_run)
+		return by_rate;
+	by_limit = infer_limiter_room(&a->limiter, now_us);
+	return by_limit < by_rate ? by_limit : by_rate;
+}
+
+/* Tokens: a request that is too large for now is not passed by smaller ones of its rank. */
+static int
+within_tokens(InferAdmission *a, const InferAdmissionNode *nodes, int me, const InferAsk *ask,
+			  int granted, int64_t now_us)
+{
+	int first = a->token_first;
+
+	if (a->rate.tpm == 0)
+		return granted;
+	if (first != INFER_NOBODY && first != me && nodes[first].priority >= (int) ask->priority &&
+		!is_absent(&nodes[first], now_us))
+		return 0;
+	while (granted > 0 && !infer_ratelimit_tokens_fit(&a->rate, ask->tokens * granted, now_us))
+		granted--;
+	return granted;
+}
+
+/* How many of the free permits are due to `me`, who wants them. */
+static int
+due(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, int64_t now_us)
+{
+	int room = free_permits(a, now_us);
+	InferAdmissionNode *node = &nodes[me];
+	int granted;
+
+	if (room <= 0)
+		return 0;
+	if (!somebody_waits(a))
+		return room < ask->want ? room : ask->want;
+
+	/* as if in the line; a newcomer only for as long as it takes to deal */
+	if (node->want > 0)
+	{
+		join(a, nodes, me, ask, ask->want, false);
+		settle(a, nodes, room, now_us);
+		return node->share;
+	}
+	join(a, nodes, me, ask, ask->want, false);
+	settle(a, nodes, room, now_us);
+	granted = node->share;
+	unlink_node(a, nodes, me);
+	node->want = 0;
+	return granted;
+}
+
+int
+infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask,
+					 int64_t now_us, InferPermit *permit, int64_t *stamp)
+{
+	InferAdmissionNode *node = &nodes[me];
+	bool waited = node->want > 0;
+	int could;
+	int granted;
+
+	if (ask->want <= 0)
+		return 0;
+	node->woken_us = 0;
+	if (waited && infer_limiter_room(&a->limiter, now_us) == 0)
+		take_expired(a, nodes, me, now_us);
+	could = due(a, nodes, me, ask, now_us);
+	granted = within_tokens(a, nodes, me, ask, could, now_us);
+	if (granted > 0)
+	{
+		if (node->held == 0 || node->good_until_us < now_us + ask->lasts_us)
+			node->good_until_us = now_us + ask->lasts_us;
+		node->held += granted;
+		*permit = infer_limiter_take(&a->limiter, granted, now_us);
+		*stamp = infer_ratelimit_charge(&a->rate, granted, ask->tokens * granted, now_us);
+	}
+	if (granted == ask->want)
+		infer_admission_leave(a, nodes, me);
+	else if (waited || ask->wait)
+		join(a, nodes, me, ask, ask->want - granted, granted > 0);
+	if (granted == 0)
+		a->limiter.paced += a->limiter.in_flight < infer_limiter_limit(&a->limiter);
+	if (granted < could && node->want > 0 &&
+		(a->token_first == INFER_NOBODY || nodes[a->token_first].priority < node->priority))
+		a->token_first = me;
+	else if (granted > 0 && a->token_first == me)
+		a->token_first = INFER_NOBODY;
+	return granted;
+}
+
+/* Takes n permits, or as many as it has, from a process. */
+static void
+put_back(InferAdmission *a, InferAdmissionNode *node, int n)
+{
+	int gone = n < node->expired ? n : node->expired;
+	int held = n - gone < node->held ? n - gone : node->held;
+
+	node->expired -= gone;
+	node->held -= held;
+	infer_limiter_release(&a->limiter, held);
+}
+
+void
+infer_admission_give(InferAdmission *a, InferAdmissionNode *nodes, int me,
+					 const InferPermit *permit, int n, const InferOutcome *outcome, int64_t now_us)
+{
+	infer_limiter_feedback(&a->limiter, permit, outcome, now_us);
+	put_back(a, &nodes[me], n);
+}
+
+void
+infer_admission_reclaim(InferAdmission *a, InferAdmissionNode *nodes, int me)
+{
+	infer_admission_leave(a, nodes, me);
+	put_back(a, &nodes[me], nodes[me].held + nodes[me].expired);
+}
+
+/* Waking --------------------------------------------------------------------------------------- */
+
+/* When one of the line could go by time alone. */
+static int64_t
+opens_us(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_us)
+{
+	int64_t tokens = a->token_first != INFER_NOBODY ? nodes[a->token_first].tokens : 0;
+	int64_t by_rate = infer_ratelimit_opens_us(&a->rate, tokens, now_us);
+	int64_t by_limit;
+
+	if (a->limiter.config.dry_run)
+		return by_rate;
+	by_limit = infer_limiter_opens_us(&a->limiter, now_us);
+	return by_limit > by_rate ? by_limit : by_rate;
+}
+
+/* Invariant 3: names the process that must set an alarm (anew), if there is one. */
+static int
+who_sets_alarm(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_us)
+{
+	int64_t opens = opens_us(a, nodes, now_us);
+	int holder = a->alarm;
+
+	if (opens == INT64_MAX)
+		return INFER_NOBODY;
+	if (holder != INFER_NOBODY && !is_absent(&nodes[holder], now_us) &&
+		now_us - a->alarm_us < ABSENT_US)
+		return opens + ALARM_SLACK_US < a->alarm_us ? holder : INFER_NOBODY;
+	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
+		for (int i = a->head[p]; i != INFER_NOBODY; i = nodes[i].next)
+			if (!is_absent(&nodes[i], now_us))
+				return i;
+	return INFER_NOBODY;
+}
+
+int
+infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_us, int32_t *who,
+					 int size)
+{
+	int n = 0;
+	int room;
+	int setter;
+
+	if (!somebody_waits(a) || size <= 0)
+		return 0;
+	room = free_permits(a, now_us);
+	settle(a, nodes, room, now_us);
+	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
+	{
+		for (int i = a->head[p]; i != INFER_NOBODY && n < size; i = nodes[i].next)
+		{
+			if (nodes[i].share == 0 || nodes[i].woken_us != 0)
+				continue;
+			nodes[i].woken_us = now_us;
+			who[n++] = i;
+		}
+	}
+	if (n > 0 || (room > 0 && a->token_first == INFER_NOBODY))
+		return n;
+	setter = who_sets_alarm(a, nodes, now_us);
+	if (setter != INFER_NOBODY && nodes[setter].woken_us == 0)
+	{
+		nodes[setter].woken_us = now_us;
+		who[n++] = setter;
+	}
+	return n;
+}
+
+int64_t
+infer_admission_alarm_us(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_us)
+{
+	int64_t opens;
+
+	if (nodes[me].want == 0)
+		return INT64_MAX;
+	if (a->alarm != INFER_NOBODY && a->alarm != me && !is_absent(&nodes[a->alarm], now_us) &&
+		now_us - a->alarm_us < ABSENT_US)
+		return INT64_MAX;
+	opens = opens_us(a, nodes, now_us);
+	if (opens <= now_us)
+		opens = INT64_MAX; /* what is free is due to others, who have been woken */
+	a->alarm = opens == INT64_MAX ? INFER_NOBODY : me;
+	a->alarm_us = opens;
+	return opens;
+}
