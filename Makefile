@@ -14,7 +14,7 @@ DATA       = $(sort $(wildcard sql/*.sql))
 PG_CPPFLAGS = -Isrc -DINFER_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS   = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
               -Wno-missing-field-initializers -Wno-declaration-after-statement -Wno-clobbered
-SHLIB_LINK  = -lcurl
+SHLIB_LINK  = -lcurl -lm
 ifneq ($(findstring clang,$(CC)),)
 PG_CFLAGS  += -Wno-unknown-warning-option -Wno-ignored-optimization-argument
 endif
