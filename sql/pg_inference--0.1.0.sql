@@ -182,14 +182,27 @@ LANGUAGE C STABLE STRICT PARALLEL RESTRICTED COST 10000 SUPPORT infer.call_suppo
 CREATE FUNCTION infer._stat_admission(
 	OUT key text,
 	OUT max_limit integer,
+	OUT current_limit double precision,
 	OUT in_flight integer,
 	OUT waiting integer,
+	OUT waiting_vhigh integer,
+	OUT waiting_high integer,
+	OUT waiting_normal integer,
+	OUT waiting_low integer,
+	OUT waiting_vlow integer,
 	OUT peak integer,
+	OUT low_water double precision,
+	OUT decreases bigint,
+	OUT epoch bigint,
 	OUT granted bigint,
 	OUT succeeded bigint,
 	OUT overloaded bigint,
 	OUT failed bigint,
-	OUT ignored bigint)
+	OUT ignored bigint,
+	OUT paced bigint,
+	OUT requests_left bigint,
+	OUT tokens_left bigint,
+	OUT retry_after_until timestamp with time zone)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'infer_stat_admission'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 10 ROWS 20;
@@ -314,15 +327,28 @@ COMMENT ON FUNCTION infer._stat_admission() IS
 COMMENT ON VIEW infer.stat_admission IS
 	'Permits for requests, one row per admission key of the whole cluster, since start or stat_reset(). Raises unless the library was preloaded';
 COMMENT ON COLUMN infer.stat_admission.key IS 'admission key: the option of the server, or scheme://host:port';
-COMMENT ON COLUMN infer.stat_admission.max_limit IS 'requests that may be in flight at once';
+COMMENT ON COLUMN infer.stat_admission.max_limit IS 'the limit never grows beyond this: max_concurrency of the server, limiter_max_limit, or 1024';
+COMMENT ON COLUMN infer.stat_admission.current_limit IS 'requests that may be in flight at once now; below 1 single requests are spaced in time';
 COMMENT ON COLUMN infer.stat_admission.in_flight IS 'requests in flight now';
 COMMENT ON COLUMN infer.stat_admission.waiting IS 'processes that wait for a permit now';
-COMMENT ON COLUMN infer.stat_admission.peak IS 'most requests ever in flight at once';
+COMMENT ON COLUMN infer.stat_admission.waiting_vhigh IS 'those of them with priority VHIGH';
+COMMENT ON COLUMN infer.stat_admission.waiting_high IS 'those of them with priority HIGH';
+COMMENT ON COLUMN infer.stat_admission.waiting_normal IS 'those of them with priority NORMAL';
+COMMENT ON COLUMN infer.stat_admission.waiting_low IS 'those of them with priority LOW';
+COMMENT ON COLUMN infer.stat_admission.waiting_vlow IS 'those of them with priority VLOW';
+COMMENT ON COLUMN infer.stat_admission.peak IS 'most requests in flight at once';
+COMMENT ON COLUMN infer.stat_admission.low_water IS 'lowest current_limit';
+COMMENT ON COLUMN infer.stat_admission.decreases IS 'times that overload lowered the limit';
+COMMENT ON COLUMN infer.stat_admission.epoch IS 'the same since the key was used first: refusals of requests sent in an earlier epoch change nothing more';
 COMMENT ON COLUMN infer.stat_admission.granted IS 'permits given out';
 COMMENT ON COLUMN infer.stat_admission.succeeded IS 'requests that were answered';
-COMMENT ON COLUMN infer.stat_admission.overloaded IS 'requests refused for overload (429, 503)';
+COMMENT ON COLUMN infer.stat_admission.overloaded IS 'requests refused for overload (429, 503), or timed out';
 COMMENT ON COLUMN infer.stat_admission.failed IS 'requests that failed otherwise';
 COMMENT ON COLUMN infer.stat_admission.ignored IS 'requests cancelled or never sent';
+COMMENT ON COLUMN infer.stat_admission.paced IS 'times that a permit was refused though the limit was not reached: the minute is used up, a pause is kept, or growth is spread over time';
+COMMENT ON COLUMN infer.stat_admission.requests_left IS 'of this minute, by rpm and by what the server said; NULL: no limit is known';
+COMMENT ON COLUMN infer.stat_admission.tokens_left IS 'of this minute, by tpm and by what the server said; NULL: no limit is known';
+COMMENT ON COLUMN infer.stat_admission.retry_after_until IS 'until then nothing is sent, for the server asked for a pause; NULL: now';
 COMMENT ON FUNCTION infer._stat_models() IS
 	'Source of the view infer.stat_models';
 COMMENT ON VIEW infer.stat_models IS

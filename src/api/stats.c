@@ -24,14 +24,23 @@ enum
 {
 	COL_KEY,
 	COL_MAX_LIMIT,
+	COL_CURRENT_LIMIT,
 	COL_IN_FLIGHT,
 	COL_WAITING,
-	COL_PEAK,
+	COL_WAITING_BY, /* one for each priority, the highest first */
+	COL_PEAK = COL_WAITING_BY + INFER_PRIORITY_COUNT,
+	COL_LOW_WATER,
+	COL_DECREASES,
+	COL_EPOCH,
 	COL_GRANTED,
 	COL_SUCCEEDED,
 	COL_OVERLOADED,
 	COL_FAILED,
 	COL_IGNORED,
+	COL_PACED,
+	COL_REQUESTS_LEFT,
+	COL_TOKENS_LEFT,
+	COL_RETRY_AFTER_UNTIL,
 	COL_COUNT
 };
 
@@ -65,6 +74,26 @@ begin_rows(FunctionCallInfo fcinfo, const char *symbol, int ncolumns)
 			 ncolumns);
 }
 
+static void
+put_waiting(const InferAdmissionStat *stat, Datum *values)
+{
+	int all = 0;
+
+	for (int p = 0; p < INFER_PRIORITY_COUNT; p++)
+	{
+		values[COL_WAITING_BY + INFER_PRIORITY_COUNT - 1 - p] = Int32GetDatum(stat->waiting[p]);
+		all += stat->waiting[p];
+	}
+	values[COL_WAITING] = Int32GetDatum(all);
+}
+
+static void
+put_left(int64 left, int column, Datum *values, bool *nulls)
+{
+	values[column] = Int64GetDatum(left);
+	nulls[column] = left < 0;
+}
+
 /* A row per admission key. Entries are read one by one: each is consistent in itself. */
 Datum
 infer_stat_admission(PG_FUNCTION_ARGS)
@@ -75,19 +104,30 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 	begin_rows(fcinfo, "infer_stat_admission", COL_COUNT);
 	for (int i = 0; infer_admission_stat(i, &stat); i++)
 	{
+		const int64 *verdicts = stat.verdicts;
 		Datum values[COL_COUNT];
 		bool nulls[COL_COUNT] = {false};
 
 		values[COL_KEY] = CStringGetTextDatum(stat.key);
-		values[COL_MAX_LIMIT] = Int32GetDatum(stat.cap);
+		values[COL_MAX_LIMIT] = Int32GetDatum(stat.config.limiter.ceiling);
+		values[COL_CURRENT_LIMIT] = Float8GetDatum(stat.limit);
 		values[COL_IN_FLIGHT] = Int32GetDatum(stat.in_flight);
-		values[COL_WAITING] = Int32GetDatum(stat.waiting);
+		put_waiting(&stat, values);
 		values[COL_PEAK] = Int32GetDatum(stat.peak);
+		values[COL_LOW_WATER] = Float8GetDatum(stat.low_water);
+		values[COL_DECREASES] = Int64GetDatum(stat.decreases);
+		values[COL_EPOCH] = Int64GetDatum(stat.epoch);
 		values[COL_GRANTED] = Int64GetDatum(stat.granted);
-		values[COL_SUCCEEDED] = Int64GetDatum(stat.succeeded);
-		values[COL_OVERLOADED] = Int64GetDatum(stat.overloaded);
-		values[COL_FAILED] = Int64GetDatum(stat.failed);
-		values[COL_IGNORED] = Int64GetDatum(stat.ignored);
+		values[COL_SUCCEEDED] = Int64GetDatum(verdicts[INFER_VERDICT_SUCCESS]);
+		values[COL_OVERLOADED] = Int64GetDatum(verdicts[INFER_VERDICT_OVERLOADED]);
+		values[COL_FAILED] = Int64GetDatum(verdicts[INFER_VERDICT_ERROR]);
+		values[COL_IGNORED] = Int64GetDatum(verdicts[INFER_VERDICT_IGNORE]);
+		values[COL_PACED] = Int64GetDatum(stat.paced);
+		put_left(stat.requests_left, COL_REQUESTS_LEFT, values, nulls);
+		put_left(stat.tokens_left, COL_TOKENS_LEFT, values, nulls);
+		values[COL_RETRY_AFTER_UNTIL] =
+			TimestampTzGetDatum(GetCurrentTimestamp() + stat.held_for_us);
+		nulls[COL_RETRY_AFTER_UNTIL] = stat.held_for_us == 0;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

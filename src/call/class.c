@@ -8,8 +8,11 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
@@ -18,8 +21,10 @@
 #include "common/hashfn.h"
 #include "pg/report.h"
 #include "registry/servers.h"
+#include "shmem/observed.h"
 
-#define DEFAULT_CAP 64 /* permits of a key that nobody configured (design: until adaptive) */
+/* The most that a key may grow to where nobody says. */
+#define DEFAULT_CEILING 1024
 
 /* Servers that refused base64: OIDs, learned once per process. */
 static List *no_base64 = NIL;
@@ -80,37 +85,98 @@ to_utf8(const char *s)
 	return utf8 == s ? pstrdup(s) : utf8;
 }
 
+/* What limits a key is its server's own business; a call's word counts for the owner only, for it
+ * is a way around the server's limit, and the table of keys is small. */
+static void
+check_owner(const InferClass *class)
+{
+	const InferCallOptions *options = &class->options;
+	const InferServer *server = class->target->server;
+	const char *option = options->admission_key != NULL ? "admission_key"
+						 : options->rpm >= 0            ? "rpm"
+						 : options->tpm >= 0            ? "tpm"
+														: NULL;
+
+	if (option == NULL || infer_server_is_owner(server->oid, class->userid))
+		return;
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					options->admission_key != NULL
+						? errmsg("permission denied to choose the admission key of a call")
+						: errmsg("permission denied to choose the rate limit of a call"),
+					errdetail("Only the owner of server \"%s\" may.", server->name),
+					errhint("Leave out the option \"%s\", or have the owner set it for the server.",
+							option)));
+}
+
+/*
+ * How a key is limited.  What the server takes may be told (max_concurrency): then the limit starts
+ * there, and shrinks if it was too much.  Else it starts low and finds out.
+ */
+static InferAdmissionConfig
+admission_config(const InferClass *class)
+{
+	const InferServer *server = class->target->server;
+	const InferCallOptions *options = &class->options;
+	int ceiling = infer_guc_limiter_max_limit;
+	int start = infer_guc_limiter_start;
+
+	if (server->max_concurrency > 0)
+	{
+		ceiling = ceiling > 0 ? Min(ceiling, server->max_concurrency) : server->max_concurrency;
+		start = ceiling;
+	}
+	else if (ceiling == 0)
+		ceiling = DEFAULT_CEILING;
+	return (InferAdmissionConfig){
+		.limiter = {.ceiling = ceiling,
+					.start = start,
+					.floor = infer_guc_limiter_min_limit,
+					.decrease_factor = infer_guc_limiter_decrease_factor,
+					.adaptive = infer_guc_limiter_adaptive,
+					.rules = INFER_RULES_ALL},
+		.rpm = options->rpm >= 0 ? options->rpm : server->rpm,
+		.tpm = options->tpm >= 0 ? options->tpm : server->tpm,
+	};
+}
+
+/* "at most 8 requests in flight, 60 requests and 1000 tokens a minute"; palloc'd. */
+static char *
+describe_config(const InferAdmissionConfig *config)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "at most %d requests in flight", config->limiter.ceiling);
+	if (config->limiter.adaptive)
+		appendStringInfo(&text, " (first %d, at least %g, after overload times %g)",
+						 config->limiter.start, config->limiter.floor,
+						 config->limiter.decrease_factor);
+	if (config->rpm > 0)
+		appendStringInfo(&text, ", " INT64_FORMAT " requests a minute", config->rpm);
+	if (config->tpm > 0)
+		appendStringInfo(&text, ", " INT64_FORMAT " tokens a minute", config->tpm);
+	return text.data;
+}
+
 /* Keys longer than the table's are replaced by a hash of them. */
 static InferKey
 admission_key(InferClass *class)
 {
-	const InferServer *server = class->target->server;
-	const char *name =
-		class->options.admission_key ? class->options.admission_key : server->admission_key;
+	const char *name = class->options.admission_key ? class->options.admission_key
+													: class->target->server->admission_key;
+	InferAdmissionConfig wanted = admission_config(class);
 	char hashed[32];
 	bool conflict = false;
 	InferKey key;
-	int cap = server->max_concurrency;
 
-	/* a key of one's own is a way around the server's limit, and the table of keys is small */
-	if (class->options.admission_key != NULL && !infer_server_is_owner(server->oid, class->userid))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to choose the admission key of a call"),
-				 errdetail("Only the owner of server \"%s\" may.", server->name),
-				 errhint("Leave out the option \"admission_key\", or have the owner set it for "
-						 "the server.")));
-	if (cap == 0)
-		cap = infer_guc_limiter_max_limit > 0 ? infer_guc_limiter_max_limit : DEFAULT_CAP;
-	else if (infer_guc_limiter_max_limit > 0)
-		cap = Min(cap, infer_guc_limiter_max_limit);
+	check_owner(class);
 	if (strlen(name) >= INFER_ADMISSION_KEY_MAX)
 	{
 		snprintf(hashed, sizeof(hashed), "hash:" UINT64_FORMAT,
 				 hash_bytes_extended((const unsigned char *) name, strlen(name), 0));
 		name = hashed;
 	}
-	key = infer_admission_key(name, cap, &conflict);
+	key = infer_admission_key(name, &wanted, &conflict);
 	if (key < 0)
 		ereport(ERROR,
 				(errcode(infer_errcode_config()), errmsg("no room for another admission key"),
@@ -118,12 +184,50 @@ admission_key(InferClass *class)
 				 errhint("Raise pg_inference.max_admission_keys and restart the server, or "
 						 "let servers share an admission_key.")));
 	if (conflict)
+	{
+		InferAdmissionConfig kept = infer_admission_config(key);
+
 		ereport(WARNING,
-				(errmsg("admission key \"%s\" keeps its limit of %d requests", name,
-						infer_admission_cap(key)),
-				 errdetail("The first configuration of a key wins; this one asks for %d.", cap),
+				(errmsg("admission key \"%s\" keeps the limits it has", name),
+				 errdetail("The first configuration of a key wins: %s. This one asks for %s.",
+						   describe_config(&kept), describe_config(&wanted)),
 				 errhint("Restart the server to start with another one.")));
+	}
 	return key;
+}
+
+/*
+ * What an answer may take, in tokens, before it is known: what answers of this model took of late,
+ * else the most that the caller allows.  With neither, the first ones are charged when they come.
+ */
+static int64
+output_guess(const InferClass *class)
+{
+	static const char *const names[] = {"max_tokens", "max_completion_tokens"};
+	const InferTarget *target = class->target;
+	Jsonb *parameters = (Jsonb *) class->raw[1];
+	InferObservedKey key;
+	InferPace pace;
+
+	if (class->task == INFER_TASK_EMBED)
+		return 0;
+	infer_observed_key(&key, target->server->oid, class->task, target->remote_model);
+	if (infer_observed_pace(&key, &pace) && pace.output_tokens >= 0)
+		return (int64) ceil(pace.output_tokens);
+	for (int i = 0; VARSIZE(parameters) > VARHDRSZ && i < lengthof(names); i++)
+	{
+		JsonbValue found;
+
+		if (getKeyJsonValueFromContainer(&parameters->root, names[i], strlen(names[i]), &found) &&
+			found.type == jbvNumeric)
+		{
+			double most = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
+															 NumericGetDatum(found.val.numeric)));
+
+			return (int64) Min(Max(most, 0), INT_MAX);
+		}
+	}
+	return 0;
 }
 
 static InferBatchLimits
@@ -181,9 +285,7 @@ resolve(InferClass *class)
 	class->target = target;
 	class->limits = batch_limits(class);
 	class->key = admission_key(class);
-	class->cap = infer_admission_cap(class->key);
-	if (class->options.max_concurrency > 0)
-		class->cap = Min(class->cap, class->options.max_concurrency);
+	class->output_guess = output_guess(class);
 }
 
 /*

@@ -239,7 +239,13 @@ infer_call_batch_items(const InferEntry *entry)
 int
 infer_call_concurrency(const InferEntry *entry)
 {
-	return entry->answer->class->cap;
+	const InferAnswer *answer = entry->answer;
+	int concurrency = 1;
+
+	for (const InferLane *lane = entry->client->lanes; lane != NULL; lane = lane->next)
+		if (lane->key == answer->class->key)
+			concurrency = Max(concurrency, infer_lane_concurrency(lane));
+	return concurrency;
 }
 
 /* After another client went away, asks again what this one's rows still wait for. */
@@ -261,6 +267,7 @@ ask_again(InferClient *client)
 static void
 push_one(InferClient *client, bool starved, bool input_ended)
 {
+	client->input_ended = input_ended;
 	if (client->ask_again)
 		ask_again(client);
 	infer_pump_flush(client, starved, input_ended);
@@ -315,7 +322,7 @@ infer_client_wait(InferClient *client)
 {
 	InferTransport *transport = infer_pump_transport();
 	long timeout;
-	int64 retry_us;
+	int64 look_us;
 	int64 begin;
 	bool network;
 
@@ -325,12 +332,12 @@ infer_client_wait(InferClient *client)
 	if (client->ask_again || !anything_pending(client))
 		return;
 	timeout = infer_transport_timeout_ms(transport);
-	retry_us = infer_pump_next_retry_us();
+	look_us = Min(infer_pump_next_retry_us(), infer_pump_next_alarm_us());
 	begin = infer_now_us();
 	network = client->nrunning > 0;
-	if (retry_us != PG_INT64_MAX)
+	if (look_us != PG_INT64_MAX)
 	{
-		int64 ms = Max((retry_us - begin + 999) / 1000, 0);
+		int64 ms = Max((look_us - begin + 999) / 1000, 0);
 
 		timeout = timeout < 0 ? (long) ms : (long) Min(timeout, ms);
 	}

@@ -193,6 +193,51 @@ refuses_base64(const InferBatch *batch, const InferFinding *finding, const Infer
 		   strstr(result->body->data, "encoding_format") != NULL;
 }
 
+/* Requests that the client still has to send, if no others can come; -1 = not known. */
+static int64
+requests_left(const InferClient *client)
+{
+	return client->input_ended ? client->nbatches - client->nrunning : -1;
+}
+
+/* What the controllers hear of an attempt that was answered. */
+static InferOutcome
+outcome_of(const InferBatch *batch, InferVerdict verdict, const InferHttpResult *result)
+{
+	return (InferOutcome){
+		.verdict = verdict,
+		.rtt_us = result->elapsed_us,
+		.units = 1,
+		.retry_after_us = result->retry_after_ms >= 0 ? result->retry_after_ms * 1000 : -1,
+		.left = requests_left(batch->client),
+	};
+}
+
+/* ... and the key's minute; tokens = -1: the answer does not say. */
+static InferRateNews
+news_of(InferVerdict verdict, const InferHttpResult *result, int64 tokens)
+{
+	const InferHttpRate *rate = &result->rate;
+
+	return (InferRateNews){
+		.tokens = tokens,
+		.requests = {rate->requests_left, rate->requests_reset_us},
+		.remaining_tokens = {rate->tokens_left, rate->tokens_reset_us},
+		.retry_after_us = verdict == INFER_VERDICT_OVERLOADED && result->retry_after_ms > 0
+							  ? result->retry_after_ms * 1000
+							  : -1,
+	};
+}
+
+static void
+landed(InferBatch *batch, InferVerdict verdict, const InferHttpResult *result, int64 tokens)
+{
+	InferOutcome outcome = outcome_of(batch, verdict, result);
+	InferRateNews news = news_of(verdict, result, tokens);
+
+	infer_batch_landed(batch, &outcome, &news);
+}
+
 /* A failed attempt: rephrase, split, repeat or give up. */
 static void
 handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
@@ -207,7 +252,7 @@ handle_failure(InferBatch *batch, const InferFinding *finding, const InferHttpRe
 
 	describe(batch, result, detail, sizeof(detail));
 
-	infer_batch_landed(batch, finding->verdict, result->elapsed_us);
+	landed(batch, finding->verdict, result, finding->execution == INFER_NOT_ADMITTED ? 0 : -1);
 	if (rephrasing)
 	{
 		infer_class_no_base64(batch->class);
@@ -296,7 +341,8 @@ make_usage(const InferReply *reply, int nanswers, MemoryContext context)
 	return usage;
 }
 
-static void
+/* Returns the tokens that the request took, -1 if its answer does not say. */
+static int64
 count_tokens(InferBatch *batch, const InferReply *reply)
 {
 	InferClientStats *stats = &batch->client->stats;
@@ -306,6 +352,7 @@ count_tokens(InferBatch *batch, const InferReply *reply)
 	stats->prompt_tokens += prompt;
 	stats->completion_tokens += completion;
 	infer_memo_charge_tokens(batch->class->memo, prompt + completion);
+	return reply->prompt_tokens < 0 && reply->completion_tokens < 0 ? -1 : prompt + completion;
 }
 
 /* Answered requests only: how fast a server refuses says nothing of what its answers take. */
@@ -334,15 +381,16 @@ handle_reply(InferBatch *batch, const InferHttpResult *result)
 	int status = result->wire.status;
 	int64 elapsed_us = result->elapsed_us;
 	int64 total_us = infer_now_us() - batch->first_sent_us;
+	int64 tokens;
 
 	if (!infer_provider_parse(batch->class->provider, batch->class->task, result->body->data,
 							  result->body->len, batch->nanswers, &reply, &fault))
 	{
-		infer_batch_landed(batch, INFER_VERDICT_ERROR, elapsed_us);
+		landed(batch, INFER_VERDICT_ERROR, result, -1);
 		infer_finish_fail(batch, fault.reason, INFER_EXECUTED, status, fault.message);
 		return;
 	}
-	count_tokens(batch, &reply);
+	tokens = count_tokens(batch, &reply);
 	for (int i = 0; i < batch->nanswers; i++)
 	{
 		InferAnswer *answer = batch->answers[i];
@@ -355,7 +403,7 @@ handle_reply(InferBatch *batch, const InferHttpResult *result)
 	}
 	note_figures(batch, &reply, elapsed_us);
 	infer_reply_free(&reply);
-	infer_batch_landed(batch, INFER_VERDICT_SUCCESS, elapsed_us);
+	landed(batch, INFER_VERDICT_SUCCESS, result, tokens);
 	infer_batch_free(batch);
 }
 

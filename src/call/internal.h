@@ -8,11 +8,12 @@
  * answer    one distinct input of a class: not asked, in an open batch, on its way, or done.
  * entry     a row's pin on an answer (the handle that callers hold).
  * batch     answers that travel in one request; has at most one permit and one transfer.
- * client    whoever asks: a scan or a direct call; owns entries and batches.
+ * lane      a client's requests under one admission key: its own window, beside the key's limit.
+ * client    whoever asks: a scan or a direct call; owns entries, batches and lanes.
  *
- * Ownership: class and answer live in the memo's context; entry, batch and client in the client's,
- * which hangs below TopMemoryContext because the executor's contexts go away before resource owners
- * do.  Request bodies and transfers are malloc'd and released with their batch.
+ * Ownership: class and answer live in the memo's context; entry, batch, lane and client in the
+ * client's, which hangs below TopMemoryContext because the executor's contexts go away before
+ * resource owners do.  Request bodies and transfers are malloc'd and released with their batch.
  */
 #ifndef INFER_CALL_INTERNAL_H
 #define INFER_CALL_INTERNAL_H
@@ -25,7 +26,9 @@
 #include "core/batch.h"
 #include "core/buf.h"
 #include "core/types.h"
+#include "core/window.h"
 #include "http/transport.h"
+#include "pg/clock.h"
 #include "pg/compat.h"
 #include "pg/guc.h"
 #include "pg/owner.h"
@@ -37,6 +40,7 @@ typedef struct InferMemo InferMemo;
 typedef struct InferClass InferClass;
 typedef struct InferAnswer InferAnswer;
 typedef struct InferBatch InferBatch;
+typedef struct InferLane InferLane;
 
 /* Options of a call, from the options argument over the settings. */
 typedef struct InferCallOptions
@@ -49,7 +53,10 @@ typedef struct InferCallOptions
 	InferRetryPolicy retry;
 	int max_concurrency; /* of this client for this class; 0 = the key's */
 	char *admission_key; /* NULL = the server's */
-	char *path;          /* infer.call: below the server's url; "" */
+	int64 rpm;           /* -1 = the server's; 0 = no limit */
+	int64 tpm;
+	InferPriority priority; /* in the key's line */
+	char *path;             /* infer.call: below the server's url; "" */
 } InferCallOptions;
 
 struct InferClass
@@ -67,7 +74,7 @@ struct InferClass
 	char *remote_model;    /* UTF-8 */
 	char *url;
 	InferKey key;
-	int cap; /* of the key */
+	int64 output_guess; /* tokens of an answer, charged before it is known */
 	InferEgress egress;
 	/* book-keeping */
 	InferMemo *memo;
@@ -134,13 +141,26 @@ struct InferBatch
 	bool asked_base64; /* the body asks for embeddings as base64 */
 	bool in_open;      /* counted by its class */
 	bool in_ready;     /* counted as wanting a permit */
+	InferLane *lane;
 	bool permit;
+	InferTicket ticket;  /* ... with it */
+	uint32 window_epoch; /* of the lane, when it was sent */
 	InferTransfer *transfer;
 	InferBuf body;
 	int64 not_before_us; /* retry: earliest next attempt */
 	int attempts;
 	InferExecution floor; /* worst proof of earlier attempts */
 	int64 first_sent_us;
+};
+
+struct InferLane
+{
+	InferLane *next; /* of the client's */
+	InferKey key;
+	int cap; /* the option max_concurrency of its classes; 0 = none */
+	InferWindow window;
+	int running;
+	int limit; /* the key's, when we asked last */
 };
 
 struct InferClient
@@ -155,11 +175,13 @@ struct InferClient
 	dlist_head ready;    /* waiting for a permit */
 	dlist_head sleeping; /* waiting for a retry's time */
 	dlist_head running;  /* with permit and transfer */
-	int nopen;           /* batches in open */
-	int nrunning;        /* batches in running */
-	int max_cap;         /* the largest of its classes: more than that never run */
-	bool has_foreign;    /* some entry waits for an answer that another client asks */
-	bool ask_again;      /* some entry may wait for an answer that nobody asks any more */
+	InferLane *lanes;
+	int nbatches;     /* batches, in whatever state */
+	int nopen;        /* batches in open */
+	int nrunning;     /* batches in running */
+	bool input_ended; /* no further call will be begun: what there is, is all */
+	bool has_foreign; /* some entry waits for an answer that another client asks */
+	bool ask_again;   /* some entry may wait for an answer that nobody asks any more */
 	int64 evictions_before;
 	InferClientStats stats;
 };
@@ -211,12 +233,20 @@ extern void infer_pump_drop(InferClient *client);
 extern void infer_batch_ready(InferBatch *batch);
 extern void infer_batch_free(InferBatch *batch);
 extern void infer_batch_split(InferBatch *batch, InferBatch *into, int from);
-extern void infer_batch_landed(InferBatch *batch, InferVerdict verdict, int64 latency_us);
+extern void infer_batch_landed(InferBatch *batch, const InferOutcome *outcome,
+							   const InferRateNews *news);
 extern void infer_batch_sleep(InferBatch *batch, int64 delay_ms);
 extern dlist_head *infer_pump_clients(void);
 extern InferBatch *infer_batch_new(InferClient *client, InferClass *class);
 extern int64 infer_pump_next_retry_us(void);
-extern int64 infer_now_us(void);
+extern int64 infer_pump_next_alarm_us(void);
+
+/* lane.c */
+extern InferLane *infer_lane_get(InferClient *client, const InferClass *class);
+extern bool infer_lane_has_room(const InferLane *lane);
+/* How many requests it may have in flight, as it looks now. */
+extern int infer_lane_concurrency(const InferLane *lane);
+extern void infer_lane_feed(InferBatch *batch, const InferOutcome *outcome);
 
 /* convert.c */
 extern struct varlena *infer_convert_value(InferTask task, const char *utf8, size_t len,

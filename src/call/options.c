@@ -13,8 +13,8 @@
 #include "pg/report.h"
 
 #define KNOWN_OPTIONS                                                                              \
-	"admission_key, dispatch_batch_size, max_attempts, max_concurrency, on_error, path, retry, "   \
-	"streaming_mode, timeout"
+	"admission_key, dispatch_batch_size, max_attempts, max_concurrency, on_error, path, "          \
+	"priority, retry, rpm, streaming_mode, timeout, tpm"
 
 typedef struct Word
 {
@@ -32,6 +32,11 @@ static const Word retry_words[] = {{"never", INFER_RETRY_NEVER},
 								   {"not_admitted", INFER_RETRY_NOT_ADMITTED},
 								   {"ambiguous", INFER_RETRY_AMBIGUOUS},
 								   {NULL, 0}};
+
+static const Word priority_words[] = {
+	{"VLOW", INFER_PRIORITY_VLOW},     {"LOW", INFER_PRIORITY_LOW},
+	{"NORMAL", INFER_PRIORITY_NORMAL}, {"HIGH", INFER_PRIORITY_HIGH},
+	{"VHIGH", INFER_PRIORITY_VHIGH},   {NULL, 0}};
 
 static void
 bad_value(const char *name, const char *wanted)
@@ -57,7 +62,7 @@ static int
 value_word(const char *name, const char *text, const Word *words, const char *wanted)
 {
 	for (; words->word != NULL; words++)
-		if (strcmp(words->word, text) == 0)
+		if (pg_strcasecmp(words->word, text) == 0)
 			return words->value;
 	bad_value(name, wanted);
 	return 0;
@@ -110,6 +115,13 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 		o->max_attempts = value_int(name, text, 0, 1, "a number of at least 1");
 	else if (strcmp(name, "max_concurrency") == 0)
 		o->max_concurrency = value_int(name, text, 0, 1, "a number of at least 1");
+	else if (strcmp(name, "priority") == 0)
+		o->priority = value_word(name, text, priority_words,
+								 "\"VLOW\", \"LOW\", \"NORMAL\", \"HIGH\" or \"VHIGH\"");
+	else if (strcmp(name, "rpm") == 0)
+		o->rpm = value_int(name, text, 0, 0, "a number of requests a minute, 0 for no limit");
+	else if (strcmp(name, "tpm") == 0)
+		o->tpm = value_int(name, text, 0, 0, "a number of tokens a minute, 0 for no limit");
 	else if (strcmp(name, "admission_key") == 0)
 		o->admission_key = pstrdup(text);
 	else if (strcmp(name, "path") == 0 && task == INFER_TASK_CALL)
@@ -139,6 +151,9 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 		.dispatch_batch_size = infer_guc_dispatch_batch_size,
 		.max_attempts = infer_guc_max_attempts,
 		.retry = infer_guc_retry,
+		.rpm = -1,
+		.tpm = -1,
+		.priority = infer_guc_priority,
 		.path = pstrdup(""),
 	};
 	if (!JB_ROOT_IS_OBJECT(jb))

@@ -15,6 +15,10 @@
  * There is one transport per process, so whoever looks takes everybody's finished transfers: a scan
  * nested in another one must not wait for an answer that the outer one has not fetched.
  *
+ * Gates.  Before a batch gets its permit its lane must have room: the window of this client's
+ * requests under that key, which follows latency.  The permit is of the key, which all sessions
+ * share.  Answers that are there are taken before either is looked at.
+ *
  * Invariants: batch->permit iff the batch is in running, or on its way from ready to there; a
  * permit is given back in exactly one place (release_permit); a transfer likewise
  * (release_transfer); both happen on every path, for batches hang on clients and clients on
@@ -23,7 +27,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "portability/instr_time.h"
 #include "storage/fd.h"
 
 #include "call/internal.h"
@@ -36,6 +39,10 @@
 #define OTHER_DESCRIPTORS 4
 /* Calls that differ by row in their parameters open a batch each; so many may wait for more. */
 #define MAX_OPEN_BATCHES 64
+/* Of input text, as a guess before the answer says. */
+#define BYTES_PER_TOKEN 4
+/* Who is in a line looks so often, for its wake-up may have gone to a process that is stopped. */
+#define LOOK_US 1000000
 
 /* Per admission key of this process: how many batches want a permit, and are we in its line? */
 typedef struct KeyDemand
@@ -49,15 +56,6 @@ static InferTransfer *in_hand; /* finished, and its batch is being told */
 static KeyDemand *demands;     /* by InferKey */
 static int total_ready;        /* batches that want a permit, of all keys */
 static dlist_head clients = DLIST_STATIC_INIT(clients);
-
-int64
-infer_now_us(void)
-{
-	instr_time now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return (int64) INSTR_TIME_GET_MICROSEC(now);
-}
 
 dlist_head *
 infer_pump_clients(void)
@@ -90,6 +88,14 @@ infer_pump_transport(void)
 }
 
 static void
+leave_line(InferKey key)
+{
+	if (demands[key].in_line)
+		infer_admission_wait_end(key);
+	demands[key].in_line = false;
+}
+
+static void
 want_permit(InferBatch *batch, bool wanted)
 {
 	KeyDemand *demand = &demands[batch->class->key];
@@ -99,20 +105,22 @@ want_permit(InferBatch *batch, bool wanted)
 	batch->in_ready = wanted;
 	demand->ready += wanted ? 1 : -1;
 	total_ready += wanted ? 1 : -1;
-	if (demand->ready == 0 && demand->in_line)
-	{
-		infer_admission_wait_end(batch->class->key);
-		demand->in_line = false;
-	}
+	if (demand->ready == 0)
+		leave_line(batch->class->key);
 }
 
+/* A request that was never sent, or is given up, tells nothing. */
+static const InferOutcome no_outcome = {.verdict = INFER_VERDICT_IGNORE, .retry_after_us = -1};
+static const InferRateNews no_news = {
+	.tokens = -1, .requests = {-1, -1}, .remaining_tokens = {-1, -1}, .retry_after_us = -1};
+
 static void
-release_permit(InferBatch *batch, InferVerdict verdict, int64 latency_us)
+release_permit(InferBatch *batch, const InferOutcome *outcome, const InferRateNews *news)
 {
 	if (!batch->permit)
 		return;
 	batch->permit = false;
-	infer_admission_release(batch->class->key, 1, verdict, latency_us);
+	batch->lane->limit = infer_admission_release(batch->class->key, &batch->ticket, outcome, news);
 }
 
 static void
@@ -125,6 +133,7 @@ release_transfer(InferBatch *batch)
 	infer_transfer_release(transport, batch->transfer);
 	batch->transfer = NULL;
 	batch->client->nrunning--;
+	batch->lane->running--;
 }
 
 /* The class knows its open batches, so that asking need not search those of all classes. */
@@ -151,8 +160,10 @@ infer_batch_new(InferClient *client, InferClass *class)
 	InferBatch *batch = MemoryContextAllocZero(client->context, sizeof(InferBatch));
 	int most = Max(1, class->limits.max_items);
 
+	client->nbatches++;
 	batch->client = client;
 	batch->class = class;
+	batch->lane = infer_lane_get(client, class);
 	batch->size = Min(most, 16);
 	batch->answers = MemoryContextAlloc(client->context, sizeof(InferAnswer *) * batch->size);
 	infer_buf_init(&batch->body, MaxAllocSize);
@@ -197,7 +208,8 @@ infer_batch_free(InferBatch *batch)
 	set_open(batch, false);
 	want_permit(batch, false);
 	release_transfer(batch);
-	release_permit(batch, INFER_VERDICT_IGNORE, 0);
+	release_permit(batch, &no_outcome, &no_news);
+	batch->client->nbatches--;
 	for (int i = 0; i < batch->nanswers; i++)
 	{
 		InferAnswer *answer = batch->answers[i];
@@ -280,9 +292,9 @@ infer_pump_ask(InferClient *client, InferAnswer *answer)
 		batch = infer_batch_new(client, class);
 		dlist_push_tail(&client->open, &batch->node);
 		set_open(batch, true);
-		client->max_cap = Max(client->max_cap, class->cap);
 	}
 	batch_add(batch, answer);
+	client->input_ended = false;
 	client->stats.asked++;
 	if (leaves(batch, false, false))
 		close_open(batch);
@@ -375,6 +387,8 @@ send_batch(InferBatch *batch, const char *secret_header)
 	batch->attempts++;
 	if (batch->first_sent_us == 0)
 		batch->first_sent_us = infer_now_us();
+	batch->window_epoch = batch->lane->window.epoch;
+	batch->lane->running++;
 	client->nrunning++;
 	client->stats.requests++;
 	client->stats.peak_in_flight = Max(client->stats.peak_in_flight, client->nrunning);
@@ -407,31 +421,31 @@ send_ready(InferBatch *batch)
 	}
 }
 
-/* Being granted what one asked for takes one out of the key's line. */
-static bool
-try_permit(InferBatch *batch)
+/* What the request will be charged with, until its answer says what it took. */
+static int64
+guess_tokens(const InferBatch *batch)
 {
-	if (infer_admission_try_acquire(batch->class->key, 1, batch->class->options.timeout_ms) != 1)
-		return false;
-	demands[batch->class->key].in_line = false;
-	batch->permit = true;
-	return true;
+	return (int64) batch->bytes / BYTES_PER_TOKEN + 1 +
+		   batch->nanswers * batch->class->output_guess;
 }
 
 /* Gets a permit for the batch, or a place in the key's line. */
 static bool
 take_permit(InferBatch *batch)
 {
-	KeyDemand *demand = &demands[batch->class->key];
+	const InferCallOptions *options = &batch->class->options;
+	InferAsk ask = {
+		.want = 1,
+		.priority = options->priority,
+		.tokens = guess_tokens(batch),
+		.lasts_us = (int64) options->timeout_ms * 1000,
+		.wait = true,
+	};
 
-	if (try_permit(batch))
-		return true;
-	if (demand->in_line)
-		return false;
-	/* register first, then look again: a permit that came back in between wakes nobody */
-	demand->in_line = true;
-	infer_admission_wait_begin(batch->class->key);
-	return try_permit(batch);
+	batch->permit = infer_admission_try_acquire(batch->class->key, &ask, &batch->ticket);
+	batch->lane->limit = batch->ticket.limit;
+	demands[batch->class->key].in_line = !batch->permit;
+	return batch->permit;
 }
 
 /* Moves sleeping batches whose time has come to the ready list. */
@@ -456,7 +470,11 @@ wake_sleepers(InferClient *client)
 	}
 }
 
-/* Sends ready batches, in order, as long as permits are to be had. */
+/*
+ * Sends ready batches, in order, as long as there is room in their lanes and permits are to be had.
+ * A lane that is full waits for its own requests, whose end makes room for sure, and not in the
+ * key's line.
+ */
 void
 infer_pump_send(InferClient *client)
 {
@@ -468,15 +486,22 @@ infer_pump_send(InferClient *client)
 	dlist_foreach_modify(iter, &client->ready)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
+		InferKey key = batch->class->key;
 
-		if (client->nrunning >= client->max_cap ||
-			infer_transport_running(transport) >= max_transfers())
+		if (infer_transport_running(transport) >= max_transfers())
 			break;
-		if (batch->class->key == refused || client->nrunning >= batch->class->cap)
+		if (key == refused)
 			continue;
+		if (!batch->permit && !infer_lane_has_room(batch->lane))
+		{
+			leave_line(key);
+			if (client->lanes->next == NULL)
+				break; /* so are all the others */
+			continue;
+		}
 		if (!batch->permit && !take_permit(batch))
 		{
-			refused = batch->class->key;
+			refused = key;
 			if (demands[refused].ready == total_ready)
 				break; /* nothing else is there to be sent */
 			continue;
@@ -516,11 +541,12 @@ infer_pump_collect(void)
  * batch is in no list afterwards; the body of the answer is gone.
  */
 void
-infer_batch_landed(InferBatch *batch, InferVerdict verdict, int64 latency_us)
+infer_batch_landed(InferBatch *batch, const InferOutcome *outcome, const InferRateNews *news)
 {
 	if (batch->transfer != NULL)
 		dlist_delete(&batch->node);
-	release_permit(batch, verdict, latency_us);
+	infer_lane_feed(batch, outcome);
+	release_permit(batch, outcome, news);
 	release_transfer(batch);
 }
 
@@ -560,6 +586,27 @@ infer_pump_next_retry_us(void)
 
 		dlist_foreach(inner, &client->sleeping) next =
 			Min(next, dlist_container(InferBatch, node, inner.cur)->not_before_us);
+	}
+	return next;
+}
+
+/*
+ * When a process that waits for permits must look by itself; PG_INT64_MAX = it does not wait.
+ * Limits that grow, and minutes that pass, open without anybody's giving something back.
+ */
+int64
+infer_pump_next_alarm_us(void)
+{
+	int64 next = PG_INT64_MAX;
+	dlist_iter iter;
+
+	dlist_foreach(iter, &clients)
+	{
+		InferClient *client = dlist_container(InferClient, node, iter.cur);
+
+		for (InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+			if (demands[lane->key].in_line)
+				next = Min(next, Min(infer_admission_alarm(lane->key), infer_now_us() + LOOK_US));
 	}
 	return next;
 }

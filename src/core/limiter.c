@@ -428,3 +428,19 @@ infer_limiter_complete(InferLimiter *l, const InferPermit *permit, int n,
 	infer_limiter_feedback(l, permit, outcome, now_us);
 	infer_limiter_release(l, n);
 }
+
+/* Statistics ----------------------------------------------------------------------------------- */
+
+void
+infer_limiter_stat_reset(InferLimiter *l)
+{
+	l->peak = l->in_flight;
+	l->low_water = l->config.adaptive ? l->window : l->config.ceiling;
+	l->granted = 0;
+	l->released = -l->in_flight; /* what is out will still be counted as it comes back */
+	l->successes = 0;
+	l->overloads = 0;
+	l->decreases = 0;
+	l->paced = 0;
+	l->dry_run = 0;
+}

@@ -146,5 +146,7 @@ extern void infer_limiter_complete(InferLimiter *l, const InferPermit *permit, i
 extern void infer_limiter_feedback(InferLimiter *l, const InferPermit *permit,
 								   const InferOutcome *outcome, int64_t now_us);
 extern void infer_limiter_release(InferLimiter *l, int n);
+/* Counters start at zero, peak and low water at what is now; nothing that is learnt is lost. */
+extern void infer_limiter_stat_reset(InferLimiter *l);
 
 #endif

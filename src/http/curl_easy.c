@@ -417,6 +417,7 @@ infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request)
 	transfer->result.error = "";
 	transfer->result.body = &transfer->body;
 	transfer->result.retry_after_ms = -1;
+	transfer->result.rate = (InferHttpRate){-1, -1, -1, -1};
 
 	if (!set_url(transfer, request->url) || !set_headers(transfer, request))
 		return false;

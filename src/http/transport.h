@@ -40,6 +40,15 @@ typedef struct InferHttpRequest
 	void *user; /* the caller's */
 } InferHttpRequest;
 
+/* What an answer's header says of its server's rate limits (x-ratelimit-*); -1 = nothing. */
+typedef struct InferHttpRate
+{
+	int64_t requests_left;
+	int64_t requests_reset_us;
+	int64_t tokens_left;
+	int64_t tokens_reset_us;
+} InferHttpRate;
+
 /* What is known of a finished transfer; valid until release. */
 typedef struct InferHttpResult
 {
@@ -47,6 +56,7 @@ typedef struct InferHttpResult
 	const char *error; /* the library's words for end != OK, without url query or secrets; "" */
 	InferBuf *body;    /* what was received, also for error statuses; owned by the transfer */
 	int64_t retry_after_ms; /* -1 none; from Retry-After (seconds or HTTP date) */
+	InferHttpRate rate;
 	int64_t elapsed_us;
 	size_t bytes_sent;     /* of the body */
 	size_t bytes_received; /* of the body, as it travelled */

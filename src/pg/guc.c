@@ -11,7 +11,7 @@
 #include "miscadmin.h"
 #include "utils/guc.h"
 
-#include "core/types.h"
+#include "core/admission.h"
 #include "pg/guc.h"
 
 bool infer_guc_enable = true;
@@ -34,7 +34,15 @@ int infer_guc_retry = INFER_RETRY_NOT_ADMITTED;
 int infer_guc_buffer_memory = 32 * 1024;
 int infer_guc_max_response_size = 64 * 1024;
 int infer_guc_memo_memory = 16 * 1024;
+int infer_guc_congestion_min_window = 1;
+int infer_guc_congestion_max_window = 0;
+double infer_guc_congestion_step_coef = 1;
+int infer_guc_priority = INFER_PRIORITY_NORMAL;
+bool infer_guc_limiter_adaptive = true;
+double infer_guc_limiter_decrease_factor = 0.5;
 int infer_guc_limiter_max_limit = 0;
+double infer_guc_limiter_min_limit = 1;
+int infer_guc_limiter_start = 16;
 int infer_guc_max_admission_keys = 256;
 char *infer_guc_allowed_hosts = NULL;
 
@@ -63,6 +71,12 @@ static const struct config_enum_entry retry_policies[] = {
 	{"not_admitted", INFER_RETRY_NOT_ADMITTED, false},
 	{"ambiguous", INFER_RETRY_AMBIGUOUS, false},
 	{NULL, 0, false},
+};
+
+static const struct config_enum_entry priorities[] = {
+	{"VLOW", INFER_PRIORITY_VLOW, false},     {"LOW", INFER_PRIORITY_LOW, false},
+	{"NORMAL", INFER_PRIORITY_NORMAL, false}, {"HIGH", INFER_PRIORITY_HIGH, false},
+	{"VHIGH", INFER_PRIORITY_VHIGH, false},   {NULL, 0, false},
 };
 
 static const struct config_enum_entry on_error_choices[] = {
@@ -103,6 +117,56 @@ check_allowed_hosts(char **newval, void **extra, GucSource source)
 }
 
 static void
+define_congestion_settings(void)
+{
+	DefineCustomIntVariable(
+		"pg_inference.congestion_max_window", "Most requests that one scan may have in flight.",
+		"0 means 1024. The limit of the admission key holds besides.",
+		&infer_guc_congestion_max_window, 0, 0, 1000000, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.congestion_min_window",
+							"Requests that one scan may have in flight however long they take.",
+							NULL, &infer_guc_congestion_min_window, 1, 1, 1000000, PGC_USERSET, 0,
+							NULL, NULL, NULL);
+	DefineCustomRealVariable(
+		"pg_inference.congestion_step_coef", "How fast the window of a scan grows.",
+		"A round trip adds so many times the window's square root; 0 lets it "
+		"only shrink once latency has risen.",
+		&infer_guc_congestion_step_coef, 1, 0, 1000, PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+/* The first use of an admission key fixes them for it. */
+static void
+define_limiter_settings(void)
+{
+	DefineCustomBoolVariable("pg_inference.limiter_adaptive",
+							 "Adapts the limit of an admission key to what its server takes.",
+							 "Off keeps it at max_concurrency, or limiter_max_limit.",
+							 &infer_guc_limiter_adaptive, true, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("pg_inference.limiter_decrease_factor",
+							 "What is left of an admission key's limit after overload.",
+							 "Less is taken where the refusal answered a probe just above what had "
+							 "proved to hold.",
+							 &infer_guc_limiter_decrease_factor, 0.5, 0.01, 0.99, PGC_SUSET, 0,
+							 NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.limiter_max_limit",
+							"Most requests in flight per admission key, over all sessions.",
+							"Also where a server's max_concurrency is larger; 0 means the latter, "
+							"or 1024.",
+							&infer_guc_limiter_max_limit, 0, 0, 1000000, PGC_SUSET, 0, NULL, NULL,
+							NULL);
+	DefineCustomRealVariable("pg_inference.limiter_min_limit",
+							 "Least limit of an admission key, however overloaded its server is.",
+							 "Below 1, single requests are spaced in time.",
+							 &infer_guc_limiter_min_limit, 1, 0.001, 1000000, PGC_SUSET, 0, NULL,
+							 NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_inference.limiter_start", "Limit of an admission key of which nothing is known.",
+		"Doubles with each round trip until latency rises or overload shows. "
+		"A server's max_concurrency is taken as known.",
+		&infer_guc_limiter_start, 16, 1, 1000000, PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+static void
 define_settings_a_to_m(void)
 {
 	DefineCustomBoolVariable("pg_inference.allow_inline_keys",
@@ -124,6 +188,7 @@ define_settings_a_to_m(void)
 		"In the unit of CREATE FUNCTION's COST; what is known of a model makes "
 		"it up to four times dearer or eight times cheaper.",
 		&infer_guc_call_cost, 10000, 1000, 1000000, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	define_congestion_settings();
 	DefineCustomIntVariable("pg_inference.connect_timeout",
 							"Time for name resolution, connection and TLS handshake.", NULL,
 							&infer_guc_connect_timeout, 5000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
@@ -144,11 +209,7 @@ define_settings_a_to_m(void)
 							 "where their arguments cannot raise an error.",
 							 &infer_guc_hoist_calls, INFER_HOIST_EXACT, hoist_choices, PGC_USERSET,
 							 GUC_EXPLAIN, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.limiter_max_limit",
-							"Most requests in flight per admission key, over all sessions.",
-							"For servers without max_concurrency; 0 means 64.",
-							&infer_guc_limiter_max_limit, 0, 0, 1000000, PGC_SUSET, 0, NULL, NULL,
-							NULL);
+	define_limiter_settings();
 	/* settings of the postmaster can be made only while it starts */
 	if (process_shared_preload_libraries_in_progress)
 		DefineCustomIntVariable("pg_inference.max_admission_keys",
@@ -198,6 +259,10 @@ define_settings_n_to_z(void)
 		"Seconds of waiting that one unit of currency is worth to the planner.",
 		"At 1000, a row that costs 0.001 counts like one that takes a second; 0 ignores prices.",
 		&infer_guc_price_seconds, 1000, 0, 1e9, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomEnumVariable(
+		"pg_inference.priority", "Who goes first where calls wait for a server.",
+		"Nobody takes what a call of higher priority waits for.", &infer_guc_priority,
+		INFER_PRIORITY_NORMAL, priorities, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.request_timeout",
 							"Time for one attempt, from connecting to the last byte.", NULL,
 							&infer_guc_request_timeout, 60000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,

@@ -22,30 +22,38 @@ typedef enum InferHoistCalls
 	INFER_HOIST_ON
 } InferHoistCalls;
 
-extern bool infer_guc_enable;                /* user, on */
-extern int infer_guc_hoist_calls;            /* user, InferHoistCalls, exact */
-extern int infer_guc_call_cost;              /* user, 10000 */
-extern bool infer_guc_observed_costs;        /* user, on */
-extern double infer_guc_price_seconds;       /* user, 1000 */
-extern int infer_guc_streaming_mode;         /* user, InferStreamingMode */
-extern int infer_guc_dispatch_batch_size;    /* user, -1 */
-extern int infer_guc_request_timeout;        /* user, ms, 60 s */
-extern int infer_guc_connect_timeout;        /* user, ms, 5 s */
-extern bool infer_guc_place_calls;           /* user, off */
-extern bool infer_guc_plan_time_calls;       /* user; enum allow (true) | error (false) */
-extern bool infer_guc_allow_inline_keys;     /* superuser, off */
-extern int infer_guc_statement_call_budget;  /* user, 0 = off; calls sent (attempts not counted) */
-extern int infer_guc_statement_token_budget; /* user, 0 = off; tokens that answers reported */
-extern int infer_guc_on_error;               /* user, InferOnError */
-extern int infer_guc_max_attempts;           /* user, 4 */
-extern int infer_guc_retry;                  /* user, InferRetryPolicy, not_admitted */
-extern int infer_guc_buffer_memory;          /* user, kB, 32 MB */
-extern int infer_guc_max_response_size;      /* user, kB, 64 MB */
-extern int infer_guc_memo_memory;            /* user, kB, 16 MB */
-extern int infer_guc_limiter_max_limit;      /* superuser, 0 = none */
-extern int infer_guc_max_admission_keys;     /* postmaster, 256 */
-extern char *infer_guc_allowed_hosts;        /* superuser, ''; comma-separated patterns; empty =
-											  * loopback and what servers name */
+extern bool infer_guc_enable;                 /* user, on */
+extern int infer_guc_hoist_calls;             /* user, InferHoistCalls, exact */
+extern int infer_guc_call_cost;               /* user, 10000 */
+extern bool infer_guc_observed_costs;         /* user, on */
+extern double infer_guc_price_seconds;        /* user, 1000 */
+extern int infer_guc_streaming_mode;          /* user, InferStreamingMode */
+extern int infer_guc_dispatch_batch_size;     /* user, -1 */
+extern int infer_guc_request_timeout;         /* user, ms, 60 s */
+extern int infer_guc_connect_timeout;         /* user, ms, 5 s */
+extern bool infer_guc_place_calls;            /* user, off */
+extern bool infer_guc_plan_time_calls;        /* user; enum allow (true) | error (false) */
+extern bool infer_guc_allow_inline_keys;      /* superuser, off */
+extern int infer_guc_statement_call_budget;   /* user, 0 = off; calls sent (attempts not counted) */
+extern int infer_guc_statement_token_budget;  /* user, 0 = off; tokens that answers reported */
+extern int infer_guc_on_error;                /* user, InferOnError */
+extern int infer_guc_max_attempts;            /* user, 4 */
+extern int infer_guc_retry;                   /* user, InferRetryPolicy, not_admitted */
+extern int infer_guc_buffer_memory;           /* user, kB, 32 MB */
+extern int infer_guc_max_response_size;       /* user, kB, 64 MB */
+extern int infer_guc_memo_memory;             /* user, kB, 16 MB */
+extern int infer_guc_congestion_min_window;   /* user, 1 */
+extern int infer_guc_congestion_max_window;   /* user, 0 = 1024 */
+extern double infer_guc_congestion_step_coef; /* user, 1 */
+extern int infer_guc_priority;                /* user, InferPriority, NORMAL */
+extern bool infer_guc_limiter_adaptive;       /* superuser, on */
+extern double infer_guc_limiter_decrease_factor; /* superuser, 0.5 */
+extern int infer_guc_limiter_max_limit;          /* superuser, 0 = none */
+extern double infer_guc_limiter_min_limit;       /* superuser, 1; below 1 paces */
+extern int infer_guc_limiter_start;              /* superuser, 16 */
+extern int infer_guc_max_admission_keys;         /* postmaster, 256 */
+extern char *infer_guc_allowed_hosts;            /* superuser, ''; comma-separated patterns; empty =
+												  * loopback and what servers name */
 
 /* True once the library was loaded by shared_preload_libraries of this postmaster. */
 extern bool infer_preloaded;

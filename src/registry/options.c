@@ -142,6 +142,18 @@ infer_apply_request_timeout(const char *name, const char *value, InferServer *se
 }
 
 static void
+infer_apply_rpm(const char *name, const char *value, InferServer *server)
+{
+	server->rpm = infer_read_int(name, value, 0, 1, INT_MAX, "a number of requests, at least 1");
+}
+
+static void
+infer_apply_tpm(const char *name, const char *value, InferServer *server)
+{
+	server->tpm = infer_read_int(name, value, 0, 1, INT_MAX, "a number of tokens, at least 1");
+}
+
+static void
 infer_apply_url(const char *name, const char *value, InferServer *server)
 {
 	InferUrl url = {0};
@@ -172,6 +184,8 @@ static const InferServerOption infer_server_options[] = {
 	{"max_concurrency", infer_apply_max_concurrency},
 	{"node", infer_apply_node},
 	{"request_timeout", infer_apply_request_timeout},
+	{"rpm", infer_apply_rpm},
+	{"tpm", infer_apply_tpm},
 	{"url", infer_apply_url},
 };
 

@@ -24,6 +24,8 @@ typedef struct InferServer
 	char *node;             /* NULL unless set */
 	char *admission_key;    /* default: scheme://host:port */
 	int max_concurrency;    /* 0 = not set */
+	int rpm;                /* requests a minute; 0 = no limit */
+	int tpm;                /* tokens a minute; 0 = no limit */
 	int max_batch_size;     /* 0 = provider's */
 	int max_batch_bytes;    /* 0 = provider's */
 	int request_timeout_ms; /* 0 = setting */

@@ -1,33 +1,17 @@
 /*
  * shmem/admission.c - permits per admission key, shared by all backends.
  *
+ * What a permit is and who gets one is decided in core/admission.c; here it gets memory, locks and
+ * latches, and is called in the right order.
+ *
  * Memory.  A fixed table of keys (entries are appended, never removed; found through an open
- * addressing index), and for each entry one node per process.  A node says what that process holds
- * of that key, and is at the same time its place in the entry's line, a doubly linked list in order
- * of arrival.  Everything is indexes, nothing is a pointer.
+ * addressing index), and for each entry one node per process, which says what that process holds of
+ * that key and where it is in the line.  Everything is indexes, nothing is a pointer.
  *
  *   header | index buckets | entries[capacity] | nodes[capacity][nprocs]
  *
- * Invariants, true whenever the partition lock is free:
- *   1. in_flight = sum of held over the entry's nodes, 0 <= in_flight <= cap.
- *   2. waiting = length of the line; a process is in it at most once.
- *   3. If permits are free, the first processes in the line, as many as permits are free, have
- *      been woken (woken_at is set) since they last tried: wake_line() after every change.
- *
- * The share of a process that asks (grantable()): what is free, less one permit for each *other*
- * process in line.  One of the first in line, as far as the free permits reach, gets at least one.
- * So nobody overtakes, a process that wants many does not starve one that wants one, and a lone
- * process gets all.  Who got part of what it wanted moves to the end of the line.
- *
- * The absent.  Who was woken is expected to try at once.  One that has not done so after ABSENT_MS
- * (stopped, swapped out, or busy with something else while in line) does not count any more until
- * it tries, so that its share does not lie idle; sleepers behind it look by themselves once a
- * second (pg/wait.c).
- *
- * The expired.  A permit is for one request, and no request lasts longer than its timeout.  A
- * process that holds permits for longer does not look: its client reads no more rows, its cursor is
- * idle in a transaction, or it sorts for hours.  Its requests have ended without it, so those who
- * wait take its permits for lost; when it comes to give them back, they are not counted again.
+ * Every change under a partition lock ends with wake_line(), which sets the latches of those who
+ * can go now; so no free permit waits for nobody, whichever way it came free.
  *
  * Full table: new keys are refused (fail closed), for an unlimited key would be the very storm that
  * permits are there to prevent.
@@ -45,45 +29,20 @@
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
-#include "utils/timestamp.h"
+#include "utils/memutils.h"
 
+#include "pg/clock.h"
 #include "pg/compat.h"
 #include "pg/guc.h"
 #include "shmem/admission.h"
 
-#define ABSENT_MS  100
-#define EXPIRED_MS 1000 /* after the timeout; also the time between two looks */
-#define NOBODY     (-1)
-
-typedef struct AdmissionNode
-{
-	int32 held;
-	int32 expired;          /* taken away, still to be given back by the process */
-	TimestampTz good_until; /* of what is held */
-	/* the line */
-	int32 prev; /* process numbers, NOBODY at the ends */
-	int32 next;
-	bool in_line;
-	TimestampTz woken_at; /* 0 = has tried since it was woken last */
-	/* written and read by its process only */
-	bool conflict_told;
-} AdmissionNode;
+#define NOBODY     INFER_NOBODY
+#define WAKE_BATCH 16
 
 typedef struct AdmissionEntry
 {
-	/* set when the key is made */
-	char key[INFER_ADMISSION_KEY_MAX];
-	int cap;
-	/* permits */
-	int in_flight;
-	TimestampTz expired_look; /* when somebody looked for expired ones last */
-	/* the line */
-	int waiting;
-	int32 head;
-	int32 tail;
-	/* statistics */
-	int peak;
-	int64 granted;
+	char key[INFER_ADMISSION_KEY_MAX]; /* set when the key is made */
+	InferAdmission admission;
 	int64 verdicts[INFER_VERDICT_IGNORE + 1];
 } AdmissionEntry;
 
@@ -99,10 +58,11 @@ typedef struct AdmissionTable
 /* Where they are in this process. */
 static AdmissionTable *table = NULL;
 static AdmissionEntry *entries = NULL;
-static AdmissionNode *nodes = NULL;
+static InferAdmissionNode *nodes = NULL;
 static LWLockPadded *locks = NULL;
 
 static bool exit_registered = false;
+static bool *conflict_told = NULL; /* by key: this session has been told */
 
 #define table_lock()        (&locks[0].lock)
 #define partition_lock(key) (&locks[1 + (key) % INFER_ADMISSION_PARTITIONS].lock)
@@ -145,7 +105,7 @@ infer_admission_shmem_size(void)
 	Size nnodes = mul_size(capacity, count_processes());
 
 	return add_size(add_size(table_size(capacity), entries_size(capacity)),
-					mul_size(nnodes, sizeof(AdmissionNode)));
+					mul_size(nnodes, sizeof(InferAdmissionNode)));
 }
 
 void
@@ -156,7 +116,7 @@ infer_admission_shmem_attach(void *memory, LWLockPadded *tranche, bool found)
 	locks = tranche;
 	table = memory;
 	entries = (AdmissionEntry *) ((char *) memory + table_size(capacity));
-	nodes = (AdmissionNode *) ((char *) entries + entries_size(capacity));
+	nodes = (InferAdmissionNode *) ((char *) entries + entries_size(capacity));
 	if (found)
 		return;
 
@@ -214,7 +174,7 @@ lookup_key(const char *key)
 
 /* Appends the key unless another process was faster; NOBODY when the table is full. */
 static InferKey
-insert_key(const char *key, int cap)
+insert_key(const char *key)
 {
 	int bucket;
 	InferKey result;
@@ -224,264 +184,179 @@ insert_key(const char *key, int cap)
 	result = table->buckets[bucket];
 	if (result == NOBODY && table->nkeys < table->capacity)
 	{
-		AdmissionEntry *entry;
-
 		result = table->nkeys++;
-		entry = &entries[result];
-		strlcpy(entry->key, key, sizeof(entry->key));
-		entry->cap = cap;
-		entry->head = entry->tail = NOBODY;
+		strlcpy(entries[result].key, key, sizeof(entries[result].key));
 		table->buckets[bucket] = result;
 	}
 	LWLockRelease(table_lock());
 	return result;
 }
 
-static AdmissionNode *
+static InferAdmissionNode *
 entry_nodes(InferKey key)
 {
 	return nodes + (size_t) key * table->nprocs;
 }
 
+/* The configuration may be late by a moment, when another process has just made the key; whoever
+ * comes first configures it. */
 InferKey
-infer_admission_key(const char *key, int cap, bool *conflict)
+infer_admission_key(const char *key, const InferAdmissionConfig *config, bool *conflict)
 {
+	InferAdmission *admission;
 	InferKey result;
-	AdmissionNode *mine;
 
 	*conflict = false;
-	if (strlen(key) >= INFER_ADMISSION_KEY_MAX || cap < 1)
+	if (strlen(key) >= INFER_ADMISSION_KEY_MAX || config->limiter.ceiling < 1)
 		elog(ERROR, "invalid admission key or limit");
+	if (conflict_told == NULL)
+		conflict_told =
+			MemoryContextAllocZero(TopMemoryContext, sizeof(bool) * infer_guc_max_admission_keys);
 
 	result = lookup_key(key);
 	if (result == NOBODY)
-		result = insert_key(key, cap);
+		result = insert_key(key);
 	if (result == NOBODY)
 		return -1;
 
-	mine = &entry_nodes(result)[infer_my_proc_number()];
-	if (entries[result].cap != cap && !mine->conflict_told)
-	{
-		register_exit();
-		mine->conflict_told = true;
-		*conflict = true;
-	}
+	admission = &entries[result].admission;
+	LWLockAcquire(partition_lock(result), LW_EXCLUSIVE);
+	/* the core tells of a conflict once; here that means once a session */
+	admission->limiter.told = conflict_told[result];
+	infer_admission_configure(admission, table->nprocs, config, infer_now_us(), conflict);
+	LWLockRelease(partition_lock(result));
+	conflict_told[result] |= *conflict;
 	return result;
 }
 
+InferAdmissionConfig
+infer_admission_config(InferKey key)
+{
+	const InferAdmission *admission = &entries[key].admission;
+	InferAdmissionConfig config;
+
+	LWLockAcquire(partition_lock(key), LW_SHARED);
+	config.limiter = admission->limiter.config;
+	config.rpm = admission->rate.rpm;
+	config.tpm = admission->rate.tpm;
+	LWLockRelease(partition_lock(key));
+	return config;
+}
+
 int
-infer_admission_cap(InferKey key)
+infer_admission_limit(InferKey key, int *warm)
 {
-	return entries[key].cap;
-}
+	const InferAdmission *admission = &entries[key].admission;
+	int limit;
 
-/* The line; partition lock held ---------------------------------------------------------------- */
-
-static void
-line_append(AdmissionEntry *entry, AdmissionNode *line, int proc)
-{
-	AdmissionNode *node = &line[proc];
-
-	node->in_line = true;
-	node->woken_at = 0;
-	node->next = NOBODY;
-	node->prev = entry->tail;
-	if (entry->tail != NOBODY)
-		line[entry->tail].next = proc;
-	else
-		entry->head = proc;
-	entry->tail = proc;
-	entry->waiting++;
-}
-
-static void
-line_remove(AdmissionEntry *entry, AdmissionNode *line, int proc)
-{
-	AdmissionNode *node = &line[proc];
-
-	if (node->prev != NOBODY)
-		line[node->prev].next = node->next;
-	else
-		entry->head = node->next;
-	if (node->next != NOBODY)
-		line[node->next].prev = node->prev;
-	else
-		entry->tail = node->prev;
-	node->in_line = false;
-	node->woken_at = 0;
-	entry->waiting--;
-}
-
-static bool
-is_absent(const AdmissionNode *node, TimestampTz now)
-{
-	return node->woken_at != 0 && TimestampDifferenceExceeds(node->woken_at, now, ABSENT_MS);
-}
-
-/* Invariant 3: wakes the first in line, as many as permits are free. */
-static void
-wake_line(AdmissionEntry *entry, AdmissionNode *line, TimestampTz now)
-{
-	int left = entry->cap - entry->in_flight;
-
-	for (int proc = entry->head; proc != NOBODY && left > 0; proc = line[proc].next)
-	{
-		if (is_absent(&line[proc], now))
-			continue;
-		if (line[proc].woken_at == 0)
-		{
-			line[proc].woken_at = now;
-			SetLatch(&GetPGProcByNumber(proc)->procLatch);
-		}
-		left--;
-	}
-}
-
-/* How many permits may `proc` take now? See the top of the file. */
-static int
-grantable(const AdmissionEntry *entry, const AdmissionNode *line, int proc, TimestampTz now)
-{
-	int left = entry->cap - entry->in_flight;
-	int others = 0;
-	bool reached = false;
-
-	for (int i = entry->head; i != NOBODY && others < left; i = line[i].next)
-	{
-		if (i == proc)
-			reached = true;
-		else if (!is_absent(&line[i], now))
-			others++;
-	}
-	return reached ? Max(left - others, 1) : left - others;
-}
-
-/* Takes back what processes hold that do not look; for a process that waits in vain. */
-static void
-take_expired(AdmissionEntry *entry, AdmissionNode *line, int me, TimestampTz now)
-{
-	if (!TimestampDifferenceExceeds(entry->expired_look, now, EXPIRED_MS))
-		return;
-	entry->expired_look = now;
-	for (int proc = 0; proc < table->nprocs; proc++)
-	{
-		AdmissionNode *node = &line[proc];
-
-		if (node->held == 0 || proc == me ||
-			!TimestampDifferenceExceeds(node->good_until, now, EXPIRED_MS))
-			continue;
-		entry->in_flight -= node->held;
-		node->expired += node->held;
-		node->held = 0;
-	}
-}
-
-/* The clock is needed only where somebody waits. */
-static TimestampTz
-line_clock(const AdmissionEntry *entry)
-{
-	return entry->waiting > 0 ? GetCurrentTimestamp() : 0;
+	LWLockAcquire(partition_lock(key), LW_SHARED);
+	limit = infer_limiter_limit(&admission->limiter);
+	*warm = infer_limiter_warm(&admission->limiter);
+	LWLockRelease(partition_lock(key));
+	return limit;
 }
 
 /* Permits -------------------------------------------------------------------------------------- */
 
-int
-infer_admission_try_acquire(InferKey key, int want, int lasts_ms)
+/* Sets the latches of those who can go now. Partition lock held. */
+static void
+wake_line(InferAdmission *admission, InferAdmissionNode *line, int64 now)
 {
-	AdmissionEntry *entry = &entries[key];
-	AdmissionNode *line = entry_nodes(key);
-	int me = infer_my_proc_number();
-	int granted;
-	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz good_until = TimestampTzPlusMilliseconds(now, (int64) lasts_ms);
+	int32 who[WAKE_BATCH];
+	int n;
 
-	if (want <= 0)
-		return 0;
-	register_exit();
-
-	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-	line[me].woken_at = 0;
-	if (line[me].in_line && entry->in_flight >= entry->cap)
-		take_expired(entry, line, me, now);
-	granted = Min(want, grantable(entry, line, me, now));
-	if (granted > 0)
+	do
 	{
-		bool was_in_line = line[me].in_line;
+		n = infer_admission_wake(admission, line, now, who, WAKE_BATCH);
+		for (int i = 0; i < n; i++)
+			SetLatch(&GetPGProcByNumber(who[i])->procLatch);
+	} while (n == WAKE_BATCH);
+}
 
-		if (line[me].held == 0 || line[me].good_until < good_until)
-			line[me].good_until = good_until;
-		line[me].held += granted;
-		entry->in_flight += granted;
-		entry->granted += granted;
-		entry->peak = Max(entry->peak, entry->in_flight);
-		if (was_in_line)
-			line_remove(entry, line, me);
-		if (was_in_line && granted < want)
-			line_append(entry, line, me);
-	}
-	wake_line(entry, line, now);
+bool
+infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket)
+{
+	InferAdmission *admission = &entries[key].admission;
+	InferAdmissionNode *line = entry_nodes(key);
+	int64 now = infer_now_us();
+	bool granted;
+
+	register_exit();
+	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
+	granted = infer_admission_take(admission, line, infer_my_proc_number(), ask, now,
+								   &ticket->permit, &ticket->stamp) > 0;
+	ticket->limit = infer_limiter_limit(&admission->limiter);
+	wake_line(admission, line, now);
 	LWLockRelease(partition_lock(key));
+	ticket->tokens = ask->tokens;
 	return granted;
 }
 
-/* Takes n permits, or as many as it has, from a process. Partition lock held. */
+/*
+ * The key's minute hears of an answer.  A refusal with a pause closes it only where there is such a
+ * minute; elsewhere a refusal means load, and the pause is that request's own.
+ */
 static void
-give_back(AdmissionEntry *entry, AdmissionNode *node, int n, InferVerdict verdict)
+feed_rate(InferRateLimit *rate, const InferTicket *ticket, const InferRateNews *news, int64 now)
 {
-	int gone = Min(n, node->expired);
-	int held = Min(n - gone, node->held);
+	bool has_minute = rate->rpm > 0 || rate->tpm > 0 || news->requests.left >= 0 ||
+					  news->remaining_tokens.left >= 0;
 
-	node->expired -= gone;
-	node->held -= held;
-	entry->in_flight -= held;
-	entry->verdicts[verdict] += gone + held;
+	if (news->tokens >= 0)
+		infer_ratelimit_correct(rate, ticket->stamp, ticket->tokens, news->tokens, now);
+	infer_ratelimit_headers(rate, news->requests, news->remaining_tokens, now);
+	if (has_minute && news->retry_after_us > 0)
+		infer_ratelimit_hold(rate, now + news->retry_after_us);
 }
 
-void
-infer_admission_release(InferKey key, int n, InferVerdict verdict, int64_t latency_us)
+int
+infer_admission_release(InferKey key, const InferTicket *ticket, const InferOutcome *outcome,
+						const InferRateNews *news)
 {
 	AdmissionEntry *entry = &entries[key];
-	AdmissionNode *line = entry_nodes(key);
-	AdmissionNode *mine = &line[infer_my_proc_number()];
+	InferAdmission *admission = &entry->admission;
+	InferAdmissionNode *line = entry_nodes(key);
+	int64 now = infer_now_us();
+	int limit;
 
 	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-	give_back(entry, mine, n, verdict);
-	wake_line(entry, line, line_clock(entry));
+	feed_rate(&admission->rate, ticket, news, now);
+	infer_admission_give(admission, line, infer_my_proc_number(), &ticket->permit, 1, outcome, now);
+	entry->verdicts[outcome->verdict]++;
+	limit = infer_limiter_limit(&admission->limiter);
+	wake_line(admission, line, now);
 	LWLockRelease(partition_lock(key));
-}
-
-/* Wakes itself if a permit came free since the caller looked. */
-void
-infer_admission_wait_begin(InferKey key)
-{
-	AdmissionEntry *entry = &entries[key];
-	AdmissionNode *line = entry_nodes(key);
-	int me = infer_my_proc_number();
-
-	register_exit();
-	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-	if (!line[me].in_line)
-	{
-		line_append(entry, line, me);
-		wake_line(entry, line, line_clock(entry));
-	}
-	LWLockRelease(partition_lock(key));
+	return limit;
 }
 
 /* Whoever leaves passes on the wake-up that it may have got. */
 void
 infer_admission_wait_end(InferKey key)
 {
-	AdmissionEntry *entry = &entries[key];
-	AdmissionNode *line = entry_nodes(key);
+	InferAdmission *admission = &entries[key].admission;
+	InferAdmissionNode *line = entry_nodes(key);
 	int me = infer_my_proc_number();
 
 	/* only we write it, so that this look needs no lock */
-	if (!line[me].in_line)
+	if (line[me].want == 0)
 		return;
 	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-	line_remove(entry, line, me);
-	wake_line(entry, line, line_clock(entry));
+	infer_admission_leave(admission, line, me);
+	wake_line(admission, line, infer_now_us());
 	LWLockRelease(partition_lock(key));
+}
+
+int64
+infer_admission_alarm(InferKey key)
+{
+	InferAdmission *admission = &entries[key].admission;
+	int64 alarm;
+
+	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
+	alarm = infer_admission_alarm_us(admission, entry_nodes(key), infer_my_proc_number(),
+									 infer_now_us());
+	LWLockRelease(partition_lock(key));
+	return alarm;
 }
 
 static int
@@ -504,42 +379,75 @@ infer_admission_release_all(void)
 	for (InferKey key = 0; key < nkeys; key++)
 	{
 		AdmissionEntry *entry = &entries[key];
-		AdmissionNode *line = entry_nodes(key);
+		InferAdmissionNode *line = entry_nodes(key);
+		InferAdmissionNode *mine = &line[me];
 
-		/* the next process with our number is to be told anew */
-		line[me].conflict_told = false;
 		LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-		give_back(entry, &line[me], line[me].held + line[me].expired, INFER_VERDICT_IGNORE);
-		if (line[me].in_line)
-			line_remove(entry, line, me);
-		wake_line(entry, line, line_clock(entry));
+		entry->verdicts[INFER_VERDICT_IGNORE] += mine->held + mine->expired;
+		infer_admission_reclaim(&entry->admission, line, me);
+		wake_line(&entry->admission, line, infer_now_us());
 		LWLockRelease(partition_lock(key));
 	}
 }
 
 /* Statistics ----------------------------------------------------------------------------------- */
 
+static int64
+least_known(int64 a, int64 b)
+{
+	return a < 0 ? b : b < 0 ? a : Min(a, b);
+}
+
+/* What is left of the key's minute: by our own count, and as the server said last. */
+static void
+stat_rate(InferRateLimit *rate, InferAdmissionStat *stat, int64 now)
+{
+	int64 requests = -1;
+	int64 tokens = -1;
+
+	(void) infer_ratelimit_room(rate, now); /* forgets what is older than a minute */
+	if (rate->rpm > 0)
+		requests = Max(rate->rpm - rate->all_requests, 0);
+	if (rate->tpm > 0)
+		tokens = Max(rate->tpm - rate->all_tokens, 0);
+	stat->requests_left = least_known(requests, rate->requests_left);
+	stat->tokens_left = least_known(tokens, rate->tokens_left);
+	stat->config.rpm = rate->rpm;
+	stat->config.tpm = rate->tpm;
+}
+
 bool
 infer_admission_stat(int i, InferAdmissionStat *stat)
 {
-	const AdmissionEntry *entry;
+	AdmissionEntry *entry;
+	InferAdmission *admission;
+	const InferLimiter *limiter;
+	int64 now = infer_now_us();
+	int64 held_until;
 
 	if (i < 0 || i >= count_keys())
 		return false;
 
 	entry = &entries[i];
-	LWLockAcquire(partition_lock(i), LW_SHARED);
+	admission = &entry->admission;
+	limiter = &admission->limiter;
+	LWLockAcquire(partition_lock(i), LW_EXCLUSIVE);
 	memcpy(stat->key, entry->key, sizeof(stat->key));
-	stat->cap = entry->cap;
-	stat->in_flight = entry->in_flight;
-	stat->waiting = entry->waiting;
-	stat->peak = entry->peak;
-	stat->granted = entry->granted;
-	stat->succeeded = entry->verdicts[INFER_VERDICT_SUCCESS];
-	stat->overloaded = entry->verdicts[INFER_VERDICT_OVERLOADED];
-	stat->failed = entry->verdicts[INFER_VERDICT_ERROR];
-	stat->ignored = entry->verdicts[INFER_VERDICT_IGNORE];
+	memcpy(stat->waiting, admission->waiting, sizeof(stat->waiting));
+	memcpy(stat->verdicts, entry->verdicts, sizeof(stat->verdicts));
+	stat->config.limiter = limiter->config;
+	stat->limit = limiter->config.adaptive ? limiter->window : limiter->config.ceiling;
+	stat->in_flight = limiter->in_flight;
+	stat->peak = limiter->peak;
+	stat->low_water = limiter->low_water;
+	stat->epoch = limiter->epoch;
+	stat->decreases = limiter->decreases;
+	stat->granted = limiter->granted;
+	stat->paced = limiter->paced;
+	stat_rate(&admission->rate, stat, now);
+	held_until = Max(limiter->hold_until_us, admission->rate.hold_until_us);
 	LWLockRelease(partition_lock(i));
+	stat->held_for_us = held_until > now ? held_until - now : 0;
 	return true;
 }
 
@@ -553,8 +461,7 @@ infer_admission_stat_reset(void)
 		AdmissionEntry *entry = &entries[key];
 
 		LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
-		entry->peak = entry->in_flight;
-		entry->granted = 0;
+		infer_limiter_stat_reset(&entry->admission.limiter);
 		memset(entry->verdicts, 0, sizeof(entry->verdicts));
 		LWLockRelease(partition_lock(key));
 	}

@@ -2,71 +2,99 @@
  * shmem/admission.h - permits per admission key, shared by all backends.
  *
  * A permit is the right to have one request in flight under a key.  It is taken before anything
- * leaves and given back exactly once.  Fixed cap per key for now: the first configuration of a key
- * wins, a different later one is reported once.  The table has pg_inference.max_admission_keys
- * entries; when it is full, new keys are refused (fail closed: the call raises, names the setting).
+ * leaves and given back exactly once.  What a key allows, who waits and who goes first is decided
+ * by core/admission.h; here are its memory, its locks and its latches.  The first configuration of
+ * a key wins, a different later one is reported once.  The table has
+ * pg_inference.max_admission_keys entries; when it is full, new keys are refused (fail closed: the
+ * call raises, names the setting).
  *
  * Locks: `table lock` (LWLock) for the keys: shared to look one up, exclusive to insert; one of the
- * partition locks, by entry number, for an entry's counters and its line of waiters.  Never two at
- * a time; nothing that can raise or allocate happens inside any.  What each process holds is in
- * shared memory under the partition lock too, so that its exit can give back what is left, and
- * others can take what has expired.
+ * partition locks, by entry number, for an entry and its line of waiters.  Never two at a time;
+ * nothing that can raise or allocate happens inside any.  What each process holds is in shared
+ * memory under the partition lock too, so that its exit can give back what is left, and others can
+ * take what has expired.
  *
- * Waiting: a process that got no permit is in the entry's line (infer_admission_wait_begin) and
- * sleeps in infer_wait(); a release sets the latch of the longest-waiting processes, as many as
- * there are free permits.  A wake-up is a hint, not a reservation; while somebody waits, newcomers
- * do not overtake (try_acquire grants them only what the line leaves free).
+ * Use: take; who gets nothing is in the key's line afterwards, and sleeps in infer_wait() until its
+ * latch is set or its alarm is due, and takes again.  Leave the line when nothing is wanted any
+ * more: who is in line is expected to come when called.
  *
- * Use: try_acquire; when that gives nothing, wait_begin and infer_wait, and around again (whoever
- * joins the line while a permit is free is woken at once, so no release is missed).  Leave the
- * line (wait_end) before doing anything that may take long, such as returning rows to the
- * client: who is in line is expected to come when called.
+ * Time is infer_now_us() of pg/clock.h.
  */
 #ifndef INFER_SHMEM_ADMISSION_H
 #define INFER_SHMEM_ADMISSION_H
 
 #include <stdint.h>
 
-#include "core/types.h"
+#include "core/admission.h"
 
 #define INFER_ADMISSION_KEY_MAX 128 /* bytes with the NUL; longer keys are hashed by the caller */
 
 typedef int InferKey; /* index into the table; valid for the life of the postmaster's memory */
 
-/* Finds or makes the entry. cap >= 1. Returns -1 when the table is full. *conflict is set once per
- * process and key when another cap had been configured before (then the first one stays). */
-extern InferKey infer_admission_key(const char *key, int cap, bool *conflict);
-extern int infer_admission_cap(InferKey key);
-/* Takes up to want permits at once, returns how many. Leaves the line if all were granted; with
- * fewer, goes to its end.  lasts_ms: the request's timeout; who holds permits for longer than that,
- * because nobody reads its answers, loses them to those who wait. */
-extern int infer_admission_try_acquire(InferKey key, int want, int lasts_ms);
-/* Gives back n permits, with what the controllers should hear first. latency_us <= 0: none. More
- * than this process holds (it gave back everything before) is ignored. */
-extern void infer_admission_release(InferKey key, int n, InferVerdict verdict, int64_t latency_us);
-/* Joins / leaves the key's line (idempotent). */
-extern void infer_admission_wait_begin(InferKey key);
+/* Finds or makes the entry. Returns -1 when the table is full. *conflict is set once per process
+ * and key when it had been configured otherwise before (then the first configuration stays). */
+extern InferKey infer_admission_key(const char *key, const InferAdmissionConfig *config,
+									bool *conflict);
+extern InferAdmissionConfig infer_admission_config(InferKey key);
+/* The key's limit now, and what it has learnt for a new scan to start with (0 = nothing yet). */
+extern int infer_admission_limit(InferKey key, int *warm);
+
+/* One request's permit, and what must be remembered for giving it back. */
+typedef struct InferTicket
+{
+	InferPermit permit;
+	int64_t stamp;  /* of the key's minute */
+	int64_t tokens; /* charged there */
+	int limit;      /* of the key, when it was taken */
+} InferTicket;
+
+/* What an answer says of the key's minute. */
+typedef struct InferRateNews
+{
+	int64_t tokens; /* that the request used; -1 = not known */
+	InferRateHeader requests;
+	InferRateHeader remaining_tokens;
+	int64_t retry_after_us; /* of a refusal that means the minute, not load; -1 = none */
+} InferRateNews;
+
+/* Takes a permit for one request (ask->want is 1). False: there is none, and the process is in the
+ * line, if ask->wait. */
+extern bool infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket);
+/* Gives it back, with what the controllers should hear first. Ignored if the process holds none
+ * (it gave back everything before). Returns the key's limit afterwards. */
+extern int infer_admission_release(InferKey key, const InferTicket *ticket,
+								   const InferOutcome *outcome, const InferRateNews *news);
+/* Leaves the key's line (idempotent). */
 extern void infer_admission_wait_end(InferKey key);
+/* For a process in line that is going to sleep: when to look by itself; INT64_MAX = when woken. */
+extern int64_t infer_admission_alarm(InferKey key);
 /* Gives back all this process holds and leaves all lines (at process exit; also callable). */
 extern void infer_admission_release_all(void);
 
 typedef struct InferAdmissionStat
 {
 	char key[INFER_ADMISSION_KEY_MAX];
-	int cap;
+	InferAdmissionConfig config;
+	double limit;
 	int in_flight;
-	int waiting; /* processes */
+	int waiting[INFER_PRIORITY_COUNT]; /* processes */
 	int peak;
-	int64_t granted; /* permits ever */
-	int64_t succeeded;
-	int64_t overloaded;
-	int64_t failed;
-	int64_t ignored;
+	double low_water;
+	int64_t epoch;     /* overload epochs since the key was made */
+	int64_t decreases; /* since the reset, as all below */
+	int64_t granted;   /* permits */
+	int64_t paced;
+	int64_t verdicts[INFER_VERDICT_IGNORE + 1];
+	/* -1 = no limit is known */
+	int64_t requests_left;
+	int64_t tokens_left;
+	int64_t held_for_us; /* all requests, for a Retry-After; 0 = not */
 } InferAdmissionStat;
 
 /* Copies entry i; false when i is beyond the last. */
 extern bool infer_admission_stat(int i, InferAdmissionStat *stat);
-extern void infer_admission_stat_reset(void); /* counters and peaks, not the keys */
+/* Counters, peaks and low-water marks, not the keys and what they have learnt. */
+extern void infer_admission_stat_reset(void);
 
 /* For segment.c: memory, LWLocks, and where they are. found: another process filled them. */
 #define INFER_ADMISSION_PARTITIONS 16

@@ -1,0 +1,80 @@
+/*
+ * call/lane.c - what one client may have in flight under one admission key.
+ *
+ * The key's limit is shared, and knows overload and the server's use; the window is the client's
+ * own, and knows how long its answers take.  A new client starts where the key is, if the key has
+ * learnt something, else with limiter_start, and doubles as long as latency does not rise.
+ *
+ * Calls with the option max_concurrency have a lane of their own, which it bounds.
+ */
+#include "postgres.h"
+
+#include "call/internal.h"
+
+/* Without congestion_max_window. */
+#define WINDOW_MAX 1024
+/* Below this, what looks like latency is mostly our own turn-around. */
+#define LATENCY_FLOOR 16
+
+static void
+start_window(InferLane *lane)
+{
+	int warm;
+	InferWindowConfig config = {
+		.min = infer_guc_congestion_min_window,
+		.max = infer_guc_congestion_max_window > 0 ? infer_guc_congestion_max_window : WINDOW_MAX,
+		.step_coef = infer_guc_congestion_step_coef,
+		.latency_floor = LATENCY_FLOOR,
+		.means = true,
+	};
+
+	lane->limit = infer_admission_limit(lane->key, &warm);
+	if (lane->cap > 0)
+		config.max = Min(config.max, lane->cap);
+	/* a key may start higher than that, when it has been told what its server takes */
+	config.start = Max(warm > 0 ? warm : lane->limit, infer_guc_limiter_start);
+	config.slow_start = warm == 0;
+	infer_window_init(&lane->window, &config);
+}
+
+/* The client's lane for a class; made at the first batch. */
+InferLane *
+infer_lane_get(InferClient *client, const InferClass *class)
+{
+	InferLane *lane;
+
+	for (lane = client->lanes; lane != NULL; lane = lane->next)
+		if (lane->key == class->key && lane->cap == class->options.max_concurrency)
+			return lane;
+	lane = MemoryContextAllocZero(client->context, sizeof(InferLane));
+	lane->key = class->key;
+	lane->cap = class->options.max_concurrency;
+	start_window(lane);
+	lane->next = client->lanes;
+	client->lanes = lane;
+	return lane;
+}
+
+bool
+infer_lane_has_room(const InferLane *lane)
+{
+	return lane->running < infer_window_limit(&lane->window);
+}
+
+int
+infer_lane_concurrency(const InferLane *lane)
+{
+	return (int) Min(infer_window_limit(&lane->window), lane->limit);
+}
+
+/* The window hears of an attempt that ended; it is still counted as running. */
+void
+infer_lane_feed(InferBatch *batch, const InferOutcome *outcome)
+{
+	InferLane *lane = batch->lane;
+
+	if (outcome->verdict == INFER_VERDICT_SUCCESS)
+		infer_window_sample(&lane->window, outcome->rtt_us, lane->running);
+	else if (outcome->verdict == INFER_VERDICT_OVERLOADED)
+		infer_window_overload(&lane->window, batch->window_epoch);
+}
