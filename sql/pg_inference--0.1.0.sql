@@ -246,6 +246,35 @@ CREATE VIEW infer.stat_models AS
 		ON s.database = current_database() AND m.server = s.server
 		AND m.remote_model = s.remote_model;
 
+-- Of all databases; of other roles only for those who may see their statistics.
+CREATE FUNCTION infer._stat_progress(
+	OUT pid integer,
+	OUT datid oid,
+	OUT usesysid oid,
+	OUT since timestamp with time zone,
+	OUT rows bigint,
+	OUT calls bigint,
+	OUT requests bigint,
+	OUT retries bigint,
+	OUT errors bigint,
+	OUT tokens bigint,
+	OUT in_flight integer,
+	OUT waiting_for text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_stat_progress'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10 ROWS 20;
+
+CREATE VIEW infer.stat_progress AS
+	SELECT p.pid, d.datname, r.rolname AS usename, p.since, p.rows, p.calls, p.requests, p.retries,
+		p.errors, p.tokens, p.in_flight, p.waiting_for,
+		p.rows / nullif(extract(epoch FROM clock_timestamp() - p.since), 0)::double precision
+			AS rows_per_second
+	FROM infer._stat_progress() AS p
+	LEFT JOIN pg_catalog.pg_database AS d ON d.oid = p.datid
+	LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = p.usesysid;
+
+GRANT SELECT ON infer.stat_progress TO PUBLIC;
+
 CREATE FUNCTION infer.stat_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_stat_reset'
@@ -367,6 +396,23 @@ COMMENT ON COLUMN infer.stat_models.input_tokens_per_row IS 'mean of late, as an
 COMMENT ON COLUMN infer.stat_models.output_tokens_per_row IS 'mean of late, as answers report it; NULL if none did';
 COMMENT ON COLUMN infer.stat_models.last_answer IS 'when the last answer came';
 COMMENT ON COLUMN infer.stat_models.cost IS 'COST of a call in plans that are made now; NULL for other databases';
+COMMENT ON FUNCTION infer._stat_progress() IS
+	'Source of the view infer.stat_progress';
+COMMENT ON VIEW infer.stat_progress IS
+	'Scans that call models, now: those of roles whose statistics you may see, of all databases. At most four of a session are shown. Raises unless the library was preloaded';
+COMMENT ON COLUMN infer.stat_progress.pid IS 'process, as in pg_stat_activity';
+COMMENT ON COLUMN infer.stat_progress.datname IS 'its database';
+COMMENT ON COLUMN infer.stat_progress.usename IS 'role that calls';
+COMMENT ON COLUMN infer.stat_progress.since IS 'when its first call was made';
+COMMENT ON COLUMN infer.stat_progress.rows IS 'rows returned';
+COMMENT ON COLUMN infer.stat_progress.calls IS 'calls made for rows, those answered without a request included';
+COMMENT ON COLUMN infer.stat_progress.requests IS 'requests sent';
+COMMENT ON COLUMN infer.stat_progress.retries IS 'requests repeated';
+COMMENT ON COLUMN infer.stat_progress.errors IS 'calls that failed';
+COMMENT ON COLUMN infer.stat_progress.tokens IS 'tokens that answers reported';
+COMMENT ON COLUMN infer.stat_progress.in_flight IS 'requests in flight';
+COMMENT ON COLUMN infer.stat_progress.waiting_for IS 'answers, permit (of its admission key), retry (the time of one); NULL: it works, or its client reads no rows';
+COMMENT ON COLUMN infer.stat_progress.rows_per_second IS 'rows by the time since then';
 COMMENT ON FUNCTION infer.call_cost(text, text) IS
 	'COST of a call to a model for a task in plans that are made now';
 COMMENT ON FUNCTION infer.call_support(internal) IS

@@ -73,7 +73,7 @@ BEGIN
   FOR line IN EXECUTE format('EXPLAIN (COSTS OFF, SUMMARY OFF, %s) %s', options, query) LOOP
     IF line ~ '^ *(Calls|Requests|Bytes Sent|Latency): ' THEN
       RETURN NEXT regexp_replace(regexp_replace(trim(line), '[0-9]+\.[0-9]+', '%s', 'g'),
-        '(Peak In Flight|Rows Ahead|Bytes Sent|Bytes Received|Prompt Tokens): [0-9]+', '\1: %s', 'g');
+        '(Peak In Flight|Rows Ahead|Window|Window Min|Limit|Bytes Sent|Bytes Received|Prompt Tokens): [0-9]+', '\1: %s', 'g');
     END IF;
   END LOOP;
 END $$;

@@ -110,7 +110,8 @@ SELECT o, pg_temp.attempt_options(o) FROM unnest(ARRAY[
   '{"timeout": 0}', '{"timeout": "soon"}', '{"timeout": true}', '{"timeout": -1}',
   '{"streaming_mode": "row"}', '{"retry": "always"}',
   '{"dispatch_batch_size": -2}', '{"dispatch_batch_size": "many"}',
-  '{"max_attempts": 0}', '{"max_attempts": "a few"}', '{"max_concurrency": 0}']::jsonb[])
+  '{"max_attempts": 0}', '{"max_attempts": "a few"}', '{"max_concurrency": 0}',
+  '{"priority": "urgent"}', '{"priority": 1}', '{"rpm": -1}', '{"tpm": "many"}']::jsonb[])
   WITH ORDINALITY AS a(o, n) ORDER BY n;
 SELECT p, pg_temp.attempt(format('SELECT infer.call(%L, %L, %L)', 'infer_f/m', '{}',
   jsonb_build_object('path', p))) FROM unnest(ARRAY[
@@ -128,9 +129,10 @@ SELECT o, pg_temp.attempt_options(o) FROM unnest(ARRAY[
   '{"streaming_mode": "batch"}', '{"retry": "never"}', '{"retry": "not_admitted"}',
   '{"retry": "ambiguous"}', '{"dispatch_batch_size": -1}', '{"dispatch_batch_size": 0}',
   '{"dispatch_batch_size": "8"}', '{"max_attempts": 1}', '{"max_concurrency": 1}',
-  '{"admission_key": "infer_functions"}']::jsonb[]) WITH ORDINALITY AS a(o, n) ORDER BY n;
+  '{"admission_key": "infer_functions"}', '{"priority": "HIGH"}', '{"priority": "vlow"}',
+  '{"admission_key": "infer_functions_minute", "rpm": 1000, "tpm": 0}']::jsonb[]) WITH ORDINALITY AS a(o, n) ORDER BY n;
 -- each in effect: another admission key, a time limit, fewer attempts, attempts after ambiguity
-SELECT key, granted FROM infer.stat_admission WHERE key = 'infer_functions';
+SELECT key, granted, requests_left, tokens_left FROM infer.stat_admission WHERE key LIKE 'infer_functions%' ORDER BY key;
 SELECT pg_temp.attempt_options('{"timeout": "300ms"}', 'wait [[mock:hang]]');
 SET pg_inference.request_timeout = '300ms';
 SELECT pg_temp.attempt_options('{}', 'wait more [[mock:hang]]');

@@ -117,7 +117,7 @@ DECLARE
   line text;
 BEGIN
   FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
-    CONTINUE WHEN line ~ '^ *(Requests|Bytes Sent): ';
+    CONTINUE WHEN line ~ '^ *(Requests|Window|Bytes Sent): ';
     RETURN NEXT replace(line, '.00 loops', ' loops');
   END LOOP;
 END $$;

@@ -25,7 +25,9 @@ SELECT name, value, pg_temp.refused(name, value) FROM (VALUES
   ('enable', 'maybe'), ('streaming_mode', 'rows'), ('on_error', 'ignore'), ('retry', 'always'), ('plan_time_calls', 'sometimes'),
   ('dispatch_batch_size', '-2'), ('request_timeout', '0'), ('connect_timeout', '0s'), ('max_attempts', '0'), ('buffer_memory', '1kB'),
   ('max_response_size', '2GB'), ('memo_memory', '1kB'), ('statement_call_budget', '-1'), ('statement_token_budget', '-1'),
-  ('limiter_max_limit', '-1'), ('max_admission_keys', '1'), ('call_cost', '999'), ('price_seconds', '-1'), ('price_seconds', 'NaN')) AS v(name, value) ORDER BY name COLLATE "C";
+  ('limiter_max_limit', '-1'), ('limiter_adaptive', 'never'), ('limiter_start', '0'), ('limiter_min_limit', '0'),
+  ('limiter_decrease_factor', '1'), ('congestion_min_window', '0'), ('congestion_max_window', '-1'), ('congestion_step_coef', '-1'),
+  ('priority', 'urgent'), ('max_admission_keys', '1'), ('call_cost', '999'), ('price_seconds', '-1'), ('price_seconds', 'NaN')) AS v(name, value) ORDER BY name COLLATE "C";
 SET pg_inference.allowed_hosts = 'http://localhost/v1';
 -- units
 SET pg_inference.request_timeout = '2min';
@@ -42,10 +44,18 @@ SET ROLE infer_settings_user;
 SET pg_inference.allowed_hosts = '*';
 SET pg_inference.allow_inline_keys = on;
 SET pg_inference.limiter_max_limit = 1000;
+SET pg_inference.limiter_adaptive = off;
+SET pg_inference.limiter_start = 1000;
+SET pg_inference.limiter_min_limit = 1000;
+SET pg_inference.limiter_decrease_factor = 0.9;
+SET pg_inference.priority = vhigh;
+SHOW pg_inference.priority;
+RESET pg_inference.priority;
 SET pg_inference.enable = off;
 -- nor see who calls whom
 SELECT count(*) FROM infer.stat_admission;
 SELECT count(*) FROM infer.stat_models;
+SELECT count(*) FROM infer.stat_progress;
 SELECT infer.stat_reset();
 RESET ROLE;
 GRANT pg_read_all_stats TO infer_settings_user;
@@ -68,8 +78,35 @@ SELECT reason, execution FROM infer.try_complete('infer_stat/m', 'a [[mock:400]]
 SELECT reason, execution FROM infer.try_complete('infer_stat/m', 'a [[mock:429]]');
 SELECT key, max_limit, in_flight, waiting, peak BETWEEN 1 AND 3 AS peak_kept, granted, succeeded, overloaded, failed, ignored
 FROM infer.stat_admission WHERE key = 'infer_settings';
+SELECT waiting_vhigh, waiting_high, waiting_normal, waiting_low, waiting_vlow, current_limit < 3 AS shrunk, low_water = current_limit AS lowest,
+  decreases, epoch, paced, requests_left, tokens_left, retry_after_until
+FROM infer.stat_admission WHERE key = 'infer_settings';
 SELECT infer.stat_reset();
 SELECT key, max_limit, in_flight, waiting, peak, granted, succeeded, overloaded, failed, ignored
 FROM infer.stat_admission WHERE key = 'infer_settings';
+SELECT low_water = current_limit AS lowest, decreases, epoch, paced FROM infer.stat_admission WHERE key = 'infer_settings';
 \! mock set defaults
 DROP SERVER infer_stat;
+
+-- What the first use of a key says of its limits counts; another one is told once a session.
+CREATE SERVER infer_first FOREIGN DATA WRAPPER pg_inference
+  OPTIONS (url :'url', admission_key 'infer_first', rpm '100', tpm '20000');
+CREATE SERVER infer_second FOREIGN DATA WRAPPER pg_inference
+  OPTIONS (url :'url', admission_key 'infer_first', rpm '200');
+SELECT infer.complete('infer_first/m', 'a') IS NOT NULL AS answered;
+SELECT infer.complete('infer_second/m', 'b') IS NOT NULL AS answered;
+SELECT infer.complete('infer_second/m', 'c') IS NOT NULL AS answered;
+SELECT requests_left, tokens_left BETWEEN 19000 AND 19999 AS tokens_left FROM infer.stat_admission WHERE key = 'infer_first';
+-- a setting that was changed since counts as another configuration
+\connect -
+SET pg_inference.limiter_decrease_factor = 0.8;
+SELECT infer.complete('infer_first/m', 'a') IS NOT NULL AS answered;
+SELECT max_limit, current_limit FROM infer.stat_admission WHERE key = 'infer_first';
+-- where nothing adapts, the limit is what was told
+SET pg_inference.limiter_adaptive = off;
+SET pg_inference.limiter_max_limit = 7;
+CREATE SERVER infer_fixed FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', admission_key 'infer_fixed', max_concurrency '9');
+SELECT count(infer.complete('infer_fixed/m', 'a' || i || ' [[mock:429]]', options => '{"on_error": "null", "max_attempts": 1}')) FROM generate_series(1, 9) AS i;
+SELECT max_limit, current_limit, decreases, overloaded FROM infer.stat_admission WHERE key = 'infer_fixed';
+RESET ALL;
+DROP SERVER infer_first, infer_second, infer_fixed;

@@ -38,7 +38,9 @@ my $node = with_slow_dns(
 			'cancel',
 			"pg_inference.connect_timeout = '5min'",
 			"pg_inference.request_timeout = '5min'",
-			"pg_inference.streaming_mode = per_row");
+			"pg_inference.streaming_mode = per_row",
+			# refusals must not move sessions from waiting for a retry to waiting for a permit
+			'pg_inference.limiter_adaptive = off');
 	});
 InferTest::connect_mock($node, $mock, max_concurrency => 100);
 my %url = (

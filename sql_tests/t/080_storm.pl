@@ -159,7 +159,19 @@ ok(InferTest::wait_until(10, sub { $mock->stat('in_flight') == 0 && $mock->open_
 unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile),
 	qr/PANIC: |WARNING:  (?!there is no transaction)|terminated by signal/, 'storm: the log has no complaint');
 
+# What failed has lowered the limit; what succeeds raises it again.
 given();
+my $round = 0;
+ok( InferTest::wait_until(
+		60,
+		sub {
+			$round++;
+			$node->safe_psql('postgres',
+				qq{SELECT count(infer.complete('c', 'round $round ' || i)) FROM generate_series(1, 100) i});
+			return $node->safe_psql('postgres', 'SELECT current_limit FROM infer.stat_admission') == $cap;
+		}),
+	'after the storm: the limit recovers');
+note("rounds: $round");
 $mock->reset;
 my @same = map {
 	$node->safe_psql('postgres', qq{SET pg_inference.enable = $_; SET statement_timeout = '60s';

@@ -1,12 +1,15 @@
 /*
- * api/stats.c - what infer.stat_admission and infer.stat_models show, and infer.stat_reset().
+ * api/stats.c - what infer.stat_admission, infer.stat_models and infer.stat_progress show, and
+ * infer.stat_reset().
  */
 #include "postgres.h"
 
+#include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
@@ -14,9 +17,11 @@
 #include "pg/guc.h"
 #include "shmem/admission.h"
 #include "shmem/observed.h"
+#include "shmem/progress.h"
 
 PG_FUNCTION_INFO_V1(infer_stat_admission);
 PG_FUNCTION_INFO_V1(infer_stat_models);
+PG_FUNCTION_INFO_V1(infer_stat_progress);
 PG_FUNCTION_INFO_V1(infer_stat_reset);
 
 /* Columns of infer_stat_admission(), in order. */
@@ -60,6 +65,24 @@ enum
 	MODEL_OUTPUT_TOKENS,
 	MODEL_LAST_ANSWER,
 	MODEL_COUNT
+};
+
+/* Columns of infer_stat_progress(), in order. */
+enum
+{
+	PROGRESS_PID,
+	PROGRESS_DATABASE,
+	PROGRESS_ROLE,
+	PROGRESS_SINCE,
+	PROGRESS_ROWS,
+	PROGRESS_CALLS,
+	PROGRESS_REQUESTS,
+	PROGRESS_RETRIES,
+	PROGRESS_ERRORS,
+	PROGRESS_TOKENS,
+	PROGRESS_IN_FLIGHT,
+	PROGRESS_WAITING_FOR,
+	PROGRESS_COUNT
 };
 
 static void
@@ -183,6 +206,54 @@ infer_stat_models(PG_FUNCTION_ARGS)
 		values[MODEL_OUTPUT_TOKENS] = Float8GetDatum(observed->pace.output_tokens);
 		nulls[MODEL_OUTPUT_TOKENS] = observed->pace.output_tokens < 0;
 		values[MODEL_LAST_ANSWER] = TimestampTzGetDatum(stat.last);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* As pg_stat_activity has it: one's own, and of whoever one may be; all for pg_read_all_stats. */
+static bool
+may_see(Oid role)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
+		   has_privs_of_role(GetUserId(), role);
+}
+
+/* A row per running scan. */
+Datum
+infer_stat_progress(PG_FUNCTION_ARGS)
+{
+	static const char *const waits[] = {
+		[INFER_PROGRESS_ANSWERS] = "answers",
+		[INFER_PROGRESS_PERMIT] = "permit",
+		[INFER_PROGRESS_RETRY] = "retry",
+	};
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	InferProgress progress;
+
+	begin_rows(fcinfo, "infer_stat_progress", PROGRESS_COUNT);
+	for (int i = 0; infer_progress_stat(i, &progress); i++)
+	{
+		const InferProgressFigures *figures = &progress.figures;
+		Datum values[PROGRESS_COUNT];
+		bool nulls[PROGRESS_COUNT] = {false};
+
+		if (progress.pid == 0 || !may_see(progress.role))
+			continue;
+		values[PROGRESS_PID] = Int32GetDatum(progress.pid);
+		values[PROGRESS_DATABASE] = ObjectIdGetDatum(progress.database);
+		values[PROGRESS_ROLE] = ObjectIdGetDatum(progress.role);
+		values[PROGRESS_SINCE] = TimestampTzGetDatum(progress.since);
+		values[PROGRESS_ROWS] = Int64GetDatum(figures->rows);
+		values[PROGRESS_CALLS] = Int64GetDatum(figures->calls);
+		values[PROGRESS_REQUESTS] = Int64GetDatum(figures->requests);
+		values[PROGRESS_RETRIES] = Int64GetDatum(figures->retries);
+		values[PROGRESS_ERRORS] = Int64GetDatum(figures->errors);
+		values[PROGRESS_TOKENS] = Int64GetDatum(figures->tokens);
+		values[PROGRESS_IN_FLIGHT] = Int32GetDatum(figures->in_flight);
+		nulls[PROGRESS_WAITING_FOR] = figures->wait == INFER_PROGRESS_RUNNING;
+		if (!nulls[PROGRESS_WAITING_FOR])
+			values[PROGRESS_WAITING_FOR] = CStringGetTextDatum(waits[figures->wait]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -39,6 +39,11 @@ typedef struct InferClientStats
 	int64 completion_tokens;
 	int64 evictions;    /* memo entries thrown out while this client ran */
 	int peak_in_flight; /* requests */
+	/* requests that may be in flight: the client's own windows, now and at their lowest, and the
+	 * limit of their keys; 0 = nothing was asked */
+	int64 window;
+	int64 window_min;
+	int64 limit;
 	int64 permit_wait_us;
 	int64 network_wait_us;
 	int64 latency_min_us; /* of requests; 0 = none yet */
@@ -51,6 +56,9 @@ typedef struct InferClientStats
 extern InferClient *infer_client_open(void);
 extern void infer_client_close(InferClient *client); /* cancels what still runs */
 extern const InferClientStats *infer_client_stats(InferClient *client);
+/* Shows in infer.stat_progress what the client does from now on, and how many rows its owner has
+ * returned. */
+extern void infer_client_show(InferClient *client, int64 rows);
 
 /*
  * Begins a call.  Returns NULL (and counts it) when an argument is NULL: the result is NULL and
@@ -73,8 +81,8 @@ extern void infer_call_unpin(InferEntry *entry);
 extern size_t infer_call_bytes(const InferEntry *entry);
 /* Items that fit in one batch of this entry's class; at least 1. */
 extern int infer_call_batch_items(const InferEntry *entry);
-/* How many requests this entry's admission key may have in flight. */
-extern int infer_call_concurrency(const InferEntry *entry);
+/* Inputs that fill all requests which the client may have in flight, as it looks now. */
+extern int64 infer_client_capacity(const InferClient *client);
 
 /*
  * Does all that can be done without sleeping: takes finished transfers (of every client), sends

@@ -32,6 +32,8 @@ client_release(InferOwned *owned)
 	dlist_mutable_iter iter;
 
 	infer_pump_drop(client);
+	if (client->shown)
+		infer_progress_end(client->progress);
 	dlist_foreach_modify(iter, &client->entries)
 		infer_memo_unpin(dlist_container(InferEntry, node, iter.cur)->answer);
 	if (client->last_class != NULL)
@@ -89,6 +91,7 @@ infer_client_stats(InferClient *client)
 {
 	/* evictions are the process's; a client reports those since it was opened */
 	client->stats.evictions = infer_memo_evictions() - client->evictions_before;
+	infer_lane_stats(client);
 	return &client->stats;
 }
 
@@ -123,6 +126,35 @@ infer_planning_estimates(FunctionCallInfo fcinfo)
 	return planning.depth > 0 && planning.context == error_context_stack && expr != NULL &&
 		   IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == fcinfo->flinfo->fn_oid &&
 		   func_volatile(fcinfo->flinfo->fn_oid) != PROVOLATILE_IMMUTABLE;
+}
+
+static void
+publish(InferClient *client, InferProgressWait wait)
+{
+	const InferClientStats *stats = &client->stats;
+	InferProgressFigures figures = {
+		.rows = client->rows,
+		.calls = stats->calls,
+		.requests = stats->requests,
+		.retries = stats->retries,
+		.errors = stats->errors,
+		.tokens = stats->prompt_tokens + stats->completion_tokens,
+		.in_flight = client->nrunning,
+		.wait = wait,
+	};
+
+	if (client->shown)
+		infer_progress_set(client->progress, &figures);
+}
+
+void
+infer_client_show(InferClient *client, int64 rows)
+{
+	if (!client->shown)
+		client->progress = infer_progress_begin();
+	client->shown = true;
+	client->rows = rows;
+	publish(client, INFER_PROGRESS_RUNNING);
 }
 
 /* A wrapper that the planner evaluates to estimate a selectivity would call the model. */
@@ -236,18 +268,6 @@ infer_call_batch_items(const InferEntry *entry)
 	return Max(1, entry->answer->class->limits.max_items);
 }
 
-int
-infer_call_concurrency(const InferEntry *entry)
-{
-	const InferAnswer *answer = entry->answer;
-	int concurrency = 1;
-
-	for (const InferLane *lane = entry->client->lanes; lane != NULL; lane = lane->next)
-		if (lane->key == answer->class->key)
-			concurrency = Max(concurrency, infer_lane_concurrency(lane));
-	return concurrency;
-}
-
 /* After another client went away, asks again what this one's rows still wait for. */
 static void
 ask_again(InferClient *client)
@@ -317,14 +337,28 @@ infer_client_idle(const InferClient *client)
 	return !client->ask_again && !anything_pending(client);
 }
 
+/* What keeps the client, as it is going to sleep. */
+static InferWaitEvent
+waits_for(InferClient *client)
+{
+	if (client->nrunning > 0)
+		return INFER_WAIT_NETWORK;
+	return dlist_is_empty(&client->ready) ? INFER_WAIT_RETRY : INFER_WAIT_PERMIT;
+}
+
 void
 infer_client_wait(InferClient *client)
 {
+	static const InferProgressWait shown[] = {
+		[INFER_WAIT_NETWORK] = INFER_PROGRESS_ANSWERS,
+		[INFER_WAIT_PERMIT] = INFER_PROGRESS_PERMIT,
+		[INFER_WAIT_RETRY] = INFER_PROGRESS_RETRY,
+	};
 	InferTransport *transport = infer_pump_transport();
+	InferWaitEvent event;
 	long timeout;
 	int64 look_us;
 	int64 begin;
-	bool network;
 
 	/* what filled up since the last push has not tried for a permit: nobody would wake us */
 	if (!dlist_is_empty(&client->ready))
@@ -332,22 +366,20 @@ infer_client_wait(InferClient *client)
 	if (client->ask_again || !anything_pending(client))
 		return;
 	timeout = infer_transport_timeout_ms(transport);
-	look_us = Min(infer_pump_next_retry_us(), infer_pump_next_alarm_us());
+	look_us = Min(infer_pump_next_retry_us(), infer_permit_next_alarm_us());
 	begin = infer_now_us();
-	network = client->nrunning > 0;
+	event = waits_for(client);
 	if (look_us != PG_INT64_MAX)
 	{
 		int64 ms = Max((look_us - begin + 999) / 1000, 0);
 
 		timeout = timeout < 0 ? (long) ms : (long) Min(timeout, ms);
 	}
+	publish(client, shown[event]);
 	if (timeout != 0)
-		infer_wait(infer_transport_fd(transport), timeout,
-				   network
-					   ? INFER_WAIT_NETWORK
-					   : (!dlist_is_empty(&client->ready) ? INFER_WAIT_PERMIT : INFER_WAIT_RETRY));
+		infer_wait(infer_transport_fd(transport), timeout, event);
 	infer_pump_collect();
-	if (network)
+	if (event == INFER_WAIT_NETWORK)
 		client->stats.network_wait_us += infer_now_us() - begin;
 	else
 		client->stats.permit_wait_us += infer_now_us() - begin;

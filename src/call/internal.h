@@ -35,6 +35,7 @@
 #include "provider/provider.h"
 #include "registry/registry.h"
 #include "shmem/admission.h"
+#include "shmem/progress.h"
 
 typedef struct InferMemo InferMemo;
 typedef struct InferClass InferClass;
@@ -157,10 +158,15 @@ struct InferLane
 {
 	InferLane *next; /* of the client's */
 	InferKey key;
-	int cap; /* the option max_concurrency of its classes; 0 = none */
+	int cap;                /* the option max_concurrency of its classes; 0 = none */
+	InferPriority priority; /* ... and their priority */
 	InferWindow window;
-	int running;
+	int ready;   /* batches that want a permit */
+	int running; /* ... and that have one */
+	int spare;   /* permits that no batch has taken yet */
+	InferTicket ticket;
 	int limit; /* the key's, when we asked last */
+	int items; /* the largest batch of its classes */
 };
 
 struct InferClient
@@ -179,6 +185,9 @@ struct InferClient
 	int nbatches;     /* batches, in whatever state */
 	int nopen;        /* batches in open */
 	int nrunning;     /* batches in running */
+	bool shown;       /* in infer.stat_progress, if there was a slot for it */
+	int progress;     /* ... which is this one */
+	int64 rows;       /* that its owner has returned, for that */
 	bool input_ended; /* no further call will be begun: what there is, is all */
 	bool has_foreign; /* some entry waits for an answer that another client asks */
 	bool ask_again;   /* some entry may wait for an answer that nobody asks any more */
@@ -239,13 +248,28 @@ extern void infer_batch_sleep(InferBatch *batch, int64 delay_ms);
 extern dlist_head *infer_pump_clients(void);
 extern InferBatch *infer_batch_new(InferClient *client, InferClass *class);
 extern int64 infer_pump_next_retry_us(void);
-extern int64 infer_pump_next_alarm_us(void);
+extern int infer_pump_free_transfers(void);
+
+/* permit.c */
+extern void infer_permit_init(void);
+/* The batch is ready, or not any more. */
+extern void infer_permit_want(InferBatch *batch, bool wanted);
+/* How many batches of this process want a permit of the key; does any want one of another key? */
+extern int infer_permit_wanted(InferKey key);
+extern bool infer_permit_others_wanted(InferKey key);
+extern bool infer_permit_take(InferBatch *batch);
+/* NULL: it was never sent, or is given up. */
+extern void infer_permit_release(InferBatch *batch, const InferOutcome *outcome,
+								 const InferRateNews *news);
+extern void infer_permit_return_spare(InferLane *lane);
+extern void infer_permit_leave(InferKey key);
+extern int64 infer_permit_next_alarm_us(void);
 
 /* lane.c */
 extern InferLane *infer_lane_get(InferClient *client, const InferClass *class);
 extern bool infer_lane_has_room(const InferLane *lane);
-/* How many requests it may have in flight, as it looks now. */
-extern int infer_lane_concurrency(const InferLane *lane);
+/* Sums over the client's lanes, into its figures. */
+extern void infer_lane_stats(InferClient *client);
 extern void infer_lane_feed(InferBatch *batch, const InferOutcome *outcome);
 
 /* convert.c */

@@ -5,7 +5,8 @@
  * own, and knows how long its answers take.  A new client starts where the key is, if the key has
  * learnt something, else with limiter_start, and doubles as long as latency does not rise.
  *
- * Calls with the option max_concurrency have a lane of their own, which it bounds.
+ * Calls with the option max_concurrency have a lane of their own, which it bounds; so have those of
+ * another priority.
  */
 #include "postgres.h"
 
@@ -37,21 +38,32 @@ start_window(InferLane *lane)
 	infer_window_init(&lane->window, &config);
 }
 
-/* The client's lane for a class; made at the first batch. */
-InferLane *
-infer_lane_get(InferClient *client, const InferClass *class)
+static InferLane *
+find_lane(InferClient *client, const InferClass *class)
 {
 	InferLane *lane;
 
 	for (lane = client->lanes; lane != NULL; lane = lane->next)
-		if (lane->key == class->key && lane->cap == class->options.max_concurrency)
+		if (lane->key == class->key && lane->cap == class->options.max_concurrency &&
+			lane->priority == class->options.priority)
 			return lane;
 	lane = MemoryContextAllocZero(client->context, sizeof(InferLane));
 	lane->key = class->key;
 	lane->cap = class->options.max_concurrency;
+	lane->priority = class->options.priority;
 	start_window(lane);
 	lane->next = client->lanes;
 	client->lanes = lane;
+	return lane;
+}
+
+/* The client's lane for a class; made at the first batch. */
+InferLane *
+infer_lane_get(InferClient *client, const InferClass *class)
+{
+	InferLane *lane = find_lane(client, class);
+
+	lane->items = Max(lane->items, class->limits.max_items);
 	return lane;
 }
 
@@ -61,10 +73,28 @@ infer_lane_has_room(const InferLane *lane)
 	return lane->running < infer_window_limit(&lane->window);
 }
 
-int
-infer_lane_concurrency(const InferLane *lane)
+int64
+infer_client_capacity(const InferClient *client)
 {
-	return (int) Min(infer_window_limit(&lane->window), lane->limit);
+	int64 most = 0;
+
+	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+		most = Max(most, Min(infer_window_limit(&lane->window), lane->limit) * lane->items);
+	return most;
+}
+
+void
+infer_lane_stats(InferClient *client)
+{
+	InferClientStats *stats = &client->stats;
+
+	stats->window = stats->window_min = stats->limit = 0;
+	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+	{
+		stats->window += infer_window_limit(&lane->window);
+		stats->window_min += lane->window.least;
+		stats->limit += lane->limit;
+	}
 }
 
 /* The window hears of an attempt that ended; it is still counted as running. */

@@ -20,7 +20,7 @@
  * share.  Answers that are there are taken before either is looked at.
  *
  * Invariants: batch->permit iff the batch is in running, or on its way from ready to there; a
- * permit is given back in exactly one place (release_permit); a transfer likewise
+ * permit is given back in exactly one place (infer_permit_release); a transfer likewise
  * (release_transfer); both happen on every path, for batches hang on clients and clients on
  * resource owners.
  */
@@ -39,22 +39,9 @@
 #define OTHER_DESCRIPTORS 4
 /* Calls that differ by row in their parameters open a batch each; so many may wait for more. */
 #define MAX_OPEN_BATCHES 64
-/* Of input text, as a guess before the answer says. */
-#define BYTES_PER_TOKEN 4
-/* Who is in a line looks so often, for its wake-up may have gone to a process that is stopped. */
-#define LOOK_US 1000000
-
-/* Per admission key of this process: how many batches want a permit, and are we in its line? */
-typedef struct KeyDemand
-{
-	int ready;
-	bool in_line;
-} KeyDemand;
 
 static InferTransport *transport;
 static InferTransfer *in_hand; /* finished, and its batch is being told */
-static KeyDemand *demands;     /* by InferKey */
-static int total_ready;        /* batches that want a permit, of all keys */
 static dlist_head clients = DLIST_STATIC_INIT(clients);
 
 dlist_head *
@@ -69,15 +56,20 @@ max_transfers(void)
 	return MAX_DESCRIPTORS - OTHER_DESCRIPTORS;
 }
 
+/* Requests that this process may still have in flight besides, whatever their keys allow. */
+int
+infer_pump_free_transfers(void)
+{
+	return max_transfers() - infer_transport_running(transport);
+}
+
 /* The process's transport, made at first use. */
 InferTransport *
 infer_pump_transport(void)
 {
 	if (transport == NULL)
 	{
-		if (demands == NULL)
-			demands = MemoryContextAllocZero(TopMemoryContext,
-											 sizeof(KeyDemand) * infer_guc_max_admission_keys);
+		infer_permit_init();
 		transport = infer_transport_create(Min(MAX_IDLE_CONNECTIONS, max_transfers()));
 		if (transport == NULL)
 			ereport(ERROR,
@@ -85,42 +77,6 @@ infer_pump_transport(void)
 					 errdetail("There is no memory or no file descriptor left.")));
 	}
 	return transport;
-}
-
-static void
-leave_line(InferKey key)
-{
-	if (demands[key].in_line)
-		infer_admission_wait_end(key);
-	demands[key].in_line = false;
-}
-
-static void
-want_permit(InferBatch *batch, bool wanted)
-{
-	KeyDemand *demand = &demands[batch->class->key];
-
-	if (batch->in_ready == wanted)
-		return;
-	batch->in_ready = wanted;
-	demand->ready += wanted ? 1 : -1;
-	total_ready += wanted ? 1 : -1;
-	if (demand->ready == 0)
-		leave_line(batch->class->key);
-}
-
-/* A request that was never sent, or is given up, tells nothing. */
-static const InferOutcome no_outcome = {.verdict = INFER_VERDICT_IGNORE, .retry_after_us = -1};
-static const InferRateNews no_news = {
-	.tokens = -1, .requests = {-1, -1}, .remaining_tokens = {-1, -1}, .retry_after_us = -1};
-
-static void
-release_permit(InferBatch *batch, const InferOutcome *outcome, const InferRateNews *news)
-{
-	if (!batch->permit)
-		return;
-	batch->permit = false;
-	batch->lane->limit = infer_admission_release(batch->class->key, &batch->ticket, outcome, news);
 }
 
 static void
@@ -206,9 +162,9 @@ void
 infer_batch_free(InferBatch *batch)
 {
 	set_open(batch, false);
-	want_permit(batch, false);
+	infer_permit_want(batch, false);
 	release_transfer(batch);
-	release_permit(batch, &no_outcome, &no_news);
+	infer_permit_release(batch, NULL, NULL);
 	batch->client->nbatches--;
 	for (int i = 0; i < batch->nanswers; i++)
 	{
@@ -231,7 +187,7 @@ void
 infer_batch_ready(InferBatch *batch)
 {
 	dlist_push_tail(&batch->client->ready, &batch->node);
-	want_permit(batch, true);
+	infer_permit_want(batch, true);
 }
 
 /* The client's open batch of a class, or NULL. */
@@ -320,7 +276,7 @@ infer_pump_flush(InferClient *client, bool starved, bool input_ended)
 	dlist_foreach_modify(iter, &client->open)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
-		bool helps = starved && demands[batch->class->key].ready == 0;
+		bool helps = starved && infer_permit_wanted(batch->class->key) == 0;
 
 		if (leaves(batch, input_ended, helps))
 			close_open(batch);
@@ -409,7 +365,7 @@ send_ready(InferBatch *batch)
 		infer_registry_secret(batch->class->target->server, batch->class->userid, &header, &detail);
 
 	dlist_delete(&batch->node);
-	want_permit(batch, false);
+	infer_permit_want(batch, false);
 	if (reason != INFER_REASON_NONE)
 		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
 	else if (infer_budget_allows(batch) && build_body(batch))
@@ -419,33 +375,6 @@ send_ready(InferBatch *batch)
 		explicit_bzero(header, strlen(header));
 		pfree(header);
 	}
-}
-
-/* What the request will be charged with, until its answer says what it took. */
-static int64
-guess_tokens(const InferBatch *batch)
-{
-	return (int64) batch->bytes / BYTES_PER_TOKEN + 1 +
-		   batch->nanswers * batch->class->output_guess;
-}
-
-/* Gets a permit for the batch, or a place in the key's line. */
-static bool
-take_permit(InferBatch *batch)
-{
-	const InferCallOptions *options = &batch->class->options;
-	InferAsk ask = {
-		.want = 1,
-		.priority = options->priority,
-		.tokens = guess_tokens(batch),
-		.lasts_us = (int64) options->timeout_ms * 1000,
-		.wait = true,
-	};
-
-	batch->permit = infer_admission_try_acquire(batch->class->key, &ask, &batch->ticket);
-	batch->lane->limit = batch->ticket.limit;
-	demands[batch->class->key].in_line = !batch->permit;
-	return batch->permit;
 }
 
 /* Moves sleeping batches whose time has come to the ready list. */
@@ -488,27 +417,29 @@ infer_pump_send(InferClient *client)
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
 		InferKey key = batch->class->key;
 
-		if (infer_transport_running(transport) >= max_transfers())
+		if (infer_pump_free_transfers() <= 0)
 			break;
 		if (key == refused)
 			continue;
 		if (!batch->permit && !infer_lane_has_room(batch->lane))
 		{
-			leave_line(key);
+			infer_permit_leave(key);
 			if (client->lanes->next == NULL)
 				break; /* so are all the others */
 			continue;
 		}
-		if (!batch->permit && !take_permit(batch))
+		if (!batch->permit && !infer_permit_take(batch))
 		{
 			refused = key;
-			if (demands[refused].ready == total_ready)
+			if (!infer_permit_others_wanted(key))
 				break; /* nothing else is there to be sent */
 			continue;
 		}
 		sent = true;
 		send_ready(batch);
 	}
+	for (InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+		infer_permit_return_spare(lane);
 	if (sent)
 		infer_transport_step(transport);
 }
@@ -546,7 +477,7 @@ infer_batch_landed(InferBatch *batch, const InferOutcome *outcome, const InferRa
 	if (batch->transfer != NULL)
 		dlist_delete(&batch->node);
 	infer_lane_feed(batch, outcome);
-	release_permit(batch, outcome, news);
+	infer_permit_release(batch, outcome, news);
 	release_transfer(batch);
 }
 
@@ -568,6 +499,8 @@ infer_pump_drop(InferClient *client)
 	for (int i = 0; i < lengthof(lists); i++)
 		while (!dlist_is_empty(lists[i]))
 			infer_batch_free(dlist_container(InferBatch, node, dlist_pop_head_node(lists[i])));
+	for (InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+		infer_permit_return_spare(lane);
 	/* somebody may still want what this client was asking for */
 	dlist_foreach(iter, &clients) dlist_container(InferClient, node, iter.cur)->ask_again = true;
 }
@@ -586,27 +519,6 @@ infer_pump_next_retry_us(void)
 
 		dlist_foreach(inner, &client->sleeping) next =
 			Min(next, dlist_container(InferBatch, node, inner.cur)->not_before_us);
-	}
-	return next;
-}
-
-/*
- * When a process that waits for permits must look by itself; PG_INT64_MAX = it does not wait.
- * Limits that grow, and minutes that pass, open without anybody's giving something back.
- */
-int64
-infer_pump_next_alarm_us(void)
-{
-	int64 next = PG_INT64_MAX;
-	dlist_iter iter;
-
-	dlist_foreach(iter, &clients)
-	{
-		InferClient *client = dlist_container(InferClient, node, iter.cur);
-
-		for (InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
-			if (demands[lane->key].in_line)
-				next = Min(next, Min(infer_admission_alarm(lane->key), infer_now_us() + LOOK_US));
 	}
 	return next;
 }

@@ -21,6 +21,8 @@
 #define PROBE_PATIENCE 8
 /* The end is so much nearer where nothing speaks for a refusal yet. */
 #define UNREFUSED  1.5
+/* A refusal keeps a caller that is ending from growing the limit for so many pauses. */
+#define ENDING_MEMORY 10
 #define USED_PART  0.8
 #define DRAIN_PART 0.75
 /* What a refused request waits where no server has said so yet. */
@@ -273,6 +275,7 @@ on_overload(InferLimiter *l, const InferPermit *permit, int64_t retry_after_us, 
 		return; /* the cut that answered it has been made */
 	l->window = clamp(cut(l, permit->level), l->config.floor, l->window);
 	l->failed = permit->level;
+	l->cut_us = now_us;
 	l->epoch++;
 	l->decreases++;
 	l->proven = 0;
@@ -294,13 +297,19 @@ is_used(const InferLimiter *l)
 	return !has_rule(l, INFER_RULE_USED) || used >= USED_PART * open - 1;
 }
 
-/* Would the caller be done before a refused request may come back? */
+/*
+ * Would the caller be done before a refused request may come back?  One with nothing left to send
+ * is not asked: it loses nothing.  Nor does a refusal of long ago count, or a key that serves short
+ * statements only would never recover from it.
+ */
 static bool
-is_ending(const InferLimiter *l, int64_t left)
+is_ending(const InferLimiter *l, int64_t left, int64_t now_us)
 {
 	double rest_us;
 
-	if (!has_rule(l, INFER_RULE_ENDING) || left < 0)
+	if (!has_rule(l, INFER_RULE_ENDING) || left <= 0)
+		return false;
+	if (l->failed != 0 && now_us - l->cut_us > ENDING_MEMORY * l->retry_after_us)
 		return false;
 	if (l->failed == 0 && l->window < DOUBLE_TO)
 		return false; /* so far it is rarely refused */
@@ -387,7 +396,7 @@ on_success(InferLimiter *l, const InferPermit *permit, const InferOutcome *outco
 		return;
 	if (permit->level > l->proven)
 		l->proven = permit->level;
-	if (!is_used(l) || is_ending(l, outcome->left))
+	if (!is_used(l) || is_ending(l, outcome->left, now_us))
 		return;
 	open_up(l, now_us);
 	window = clamp(grown(l, outcome->units), l->config.floor, l->config.ceiling);

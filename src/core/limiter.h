@@ -22,10 +22,12 @@
  * LEVEL       rule 4: the cut is computed from what was in flight when the refused request was
  *             sent.  If nine tenths of that has just been proved to hold, the refusal answers our
  *             own probe, and the probe is taken back (15/16); else decrease_factor.  Below the
- * level that failed last, the next probe waits eight times as long. ENDING      rule 5: no growth
- * when the caller's rest would be done before a refused request could come back; in two thirds of
- * that time, if none has been refused yet. OWN_PAUSE   rule 6: Retry-After holds back the request
- * that got it, not the others; except at the floor, where there is nothing smaller to go on with.
+ *             level that failed last, the next probe waits eight times as long.
+ * ENDING      rule 5: no growth when the caller's rest would be done before a refused request could
+ *             come back; in two thirds of that time, if none has been refused yet.  A refusal is
+ *             forgotten after ten such pauses.
+ * OWN_PAUSE   rule 6: Retry-After holds back the request that got it, not the others; except at the
+ *             floor, where there is nothing smaller to go on with.
  * FLOOR16     rule 7: the estimate of use does not bind below 16.
  *
  * Rule 9 is that this structure outlives the statement.
@@ -105,6 +107,7 @@ typedef struct InferLimiter
 	/* levels: proved to hold since the last cut, and refused last (0 = none) */
 	int proven;
 	int failed;
+	int64_t cut_us; /* when */
 	/* time gates */
 	int64_t last_start_us; /* INT64_MIN = none yet */
 	int64_t hold_until_us;

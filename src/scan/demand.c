@@ -165,6 +165,24 @@ infer_demand_renew(InferScanState *scan)
 		infer_ramp_init(&scan->window, scan->window.max, scan->window.max);
 }
 
+/* Twice what may be in flight: what is sent, and as much to follow it. */
+static int64
+most_rows(const InferScanState *scan)
+{
+	return Max(infer_client_capacity(scan->client) * 2, LEAST_MAX_ROWS);
+}
+
+/* More may be in flight than when the window was sized: it must not be what holds that back. */
+void
+infer_demand_grow(InferScanState *scan)
+{
+	int64 most = most_rows(scan);
+
+	if (!scan->sized || most <= scan->window.max)
+		return;
+	infer_ramp_init(&scan->window, scan->takes_all ? most : scan->window.rows, most);
+}
+
 /*
  * At the first call of each step: the window in terms of its batches and of what may be in flight.
  * The step with the largest batches decides.
@@ -173,7 +191,7 @@ void
 infer_demand_size(InferScanState *scan, const InferEntry *entry)
 {
 	int64 batch = infer_call_batch_items(entry);
-	int64 most = Max(batch * infer_call_concurrency(entry) * 2, LEAST_MAX_ROWS);
+	int64 most = most_rows(scan);
 	int64 first;
 
 	if (scan->sized && most <= scan->window.max)

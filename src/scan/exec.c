@@ -125,6 +125,8 @@ push(InferScanState *scan, bool starved)
 {
 	scan->since_push = 0;
 	infer_client_push(scan->client, starved, input_ended(scan));
+	infer_client_show(scan->client, scan->emitted);
+	infer_demand_grow(scan);
 	infer_rows_advance(scan);
 }
 

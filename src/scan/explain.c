@@ -139,6 +139,12 @@ explain_figures_text(const InferScanState *scan, const InferClientStats *stats, 
 	line_end(&line, es);
 
 	line_begin(&line);
+	line_add(&line, "Window", stats->window, "");
+	line_add(&line, "Window Min", stats->window_min, "");
+	line_add(&line, "Limit", stats->limit, "");
+	line_end(&line, es);
+
+	line_begin(&line);
 	line_add(&line, "Bytes Sent", stats->bytes_sent, "");
 	line_add(&line, "Bytes Received", stats->bytes_received, "");
 	line_add(&line, "Prompt Tokens", stats->prompt_tokens, "");
@@ -174,6 +180,9 @@ explain_figures(const InferScanState *scan, const InferClientStats *stats, Expla
 	ExplainPropertyInteger("Overloads", NULL, stats->overloads, es);
 	ExplainPropertyInteger("Peak In Flight", NULL, stats->peak_in_flight, es);
 	ExplainPropertyInteger("Rows Ahead", NULL, scan->max_window, es);
+	ExplainPropertyInteger("Window", NULL, stats->window, es);
+	ExplainPropertyInteger("Window Min", NULL, stats->window_min, es);
+	ExplainPropertyInteger("Limit", NULL, stats->limit, es);
 	ExplainPropertyInteger("Bytes Sent", NULL, stats->bytes_sent, es);
 	ExplainPropertyInteger("Bytes Received", NULL, stats->bytes_received, es);
 	ExplainPropertyInteger("Prompt Tokens", NULL, stats->prompt_tokens, es);

@@ -261,6 +261,8 @@ extern void infer_demand_start(InferScanState *scan);
 /* A row is asked for; it may be the first one of another FETCH. */
 extern void infer_demand_renew(InferScanState *scan);
 extern void infer_demand_size(InferScanState *scan, const InferEntry *entry);
+/* Answers have come: there may be more in flight than before. */
+extern void infer_demand_grow(InferScanState *scan);
 /* How many more rows may be read now. */
 extern int64 infer_demand_room(InferScanState *scan);
 /* So many of the live rows, from the oldest one, are surely wanted if they pass the filters. */

@@ -273,18 +273,18 @@ wake_line(InferAdmission *admission, InferAdmissionNode *line, int64 now)
 	} while (n == WAKE_BATCH);
 }
 
-bool
+int
 infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket)
 {
 	InferAdmission *admission = &entries[key].admission;
 	InferAdmissionNode *line = entry_nodes(key);
 	int64 now = infer_now_us();
-	bool granted;
+	int granted;
 
 	register_exit();
 	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
 	granted = infer_admission_take(admission, line, infer_my_proc_number(), ask, now,
-								   &ticket->permit, &ticket->stamp) > 0;
+								   &ticket->permit, &ticket->stamp);
 	ticket->limit = infer_limiter_limit(&admission->limiter);
 	wake_line(admission, line, now);
 	LWLockRelease(partition_lock(key));

@@ -39,7 +39,7 @@ extern InferAdmissionConfig infer_admission_config(InferKey key);
 /* The key's limit now, and what it has learnt for a new scan to start with (0 = nothing yet). */
 extern int infer_admission_limit(InferKey key, int *warm);
 
-/* One request's permit, and what must be remembered for giving it back. */
+/* A request's permit, and what must be remembered for giving it back. */
 typedef struct InferTicket
 {
 	InferPermit permit;
@@ -57,10 +57,10 @@ typedef struct InferRateNews
 	int64_t retry_after_us; /* of a refusal that means the minute, not load; -1 = none */
 } InferRateNews;
 
-/* Takes a permit for one request (ask->want is 1). False: there is none, and the process is in the
- * line, if ask->wait. */
-extern bool infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket);
-/* Gives it back, with what the controllers should hear first. Ignored if the process holds none
+/* Takes up to ask->want permits at once, returns how many; the ticket serves for each of them. With
+ * fewer than wanted the process is in the line, if ask->wait. */
+extern int infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket);
+/* Gives one back, with what the controllers should hear first. Ignored if the process holds none
  * (it gave back everything before). Returns the key's limit afterwards. */
 extern int infer_admission_release(InferKey key, const InferTicket *ticket,
 								   const InferOutcome *outcome, const InferRateNews *news);

@@ -15,6 +15,7 @@
 
 #include "shmem/admission.h"
 #include "shmem/observed.h"
+#include "shmem/progress.h"
 #include "shmem/segment.h"
 
 typedef struct SegmentItem
@@ -31,6 +32,7 @@ static const SegmentItem items[] = {
 	 infer_admission_shmem_attach},
 	{"pg_inference_observed", infer_observed_shmem_size, INFER_OBSERVED_SETS,
 	 infer_observed_shmem_attach},
+	{"pg_inference_progress", infer_progress_shmem_size, 0, infer_progress_shmem_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
@@ -45,7 +47,8 @@ request_memory(void)
 	for (int i = 0; i < lengthof(items); i++)
 	{
 		RequestAddinShmemSpace(items[i].size());
-		RequestNamedLWLockTranche(items[i].name, items[i].nlocks);
+		if (items[i].nlocks > 0)
+			RequestNamedLWLockTranche(items[i].name, items[i].nlocks);
 	}
 }
 
@@ -61,7 +64,8 @@ attach_memory(void)
 		bool found;
 		void *memory = ShmemInitStruct(items[i].name, items[i].size(), &found);
 
-		items[i].attach(memory, GetNamedLWLockTranche(items[i].name), found);
+		items[i].attach(memory, items[i].nlocks > 0 ? GetNamedLWLockTranche(items[i].name) : NULL,
+						found);
 	}
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -1,0 +1,235 @@
+# The limit of a server is found out, shared by all sessions, and kept by each of them: under
+# overload, among priorities, in a minute, and however a session ends.
+use strict;
+use warnings;
+use InferTest;
+use InferProc;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $mock = InferTest::Mock->new;
+my $node = InferTest::new_node(
+	'limiter',
+	'max_connections = 80',
+	'pg_inference.streaming_mode = per_row',
+	'pg_inference.max_attempts = 50');
+InferTest::connect_mock($node, $mock);
+
+sub given
+{
+	$mock->set('defaults', 'queue=100000', @_);
+	$mock->reset;
+	return;
+}
+
+sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
+
+# A server under a key of its own: it has learnt nothing yet.
+sub server
+{
+	my ($key, %options) = @_;
+	my $url = $mock->url;
+	my $list = join('', map { ", $_ '$options{$_}'" } sort keys %options);
+	ask(qq{CREATE SERVER "$key" FOREIGN DATA WRAPPER pg_inference
+		OPTIONS (url '$url/v1', admission_key '$key'$list)});
+	return;
+}
+
+sub admission
+{
+	my ($key, $columns) = @_;
+	return ask(qq{SELECT $columns FROM infer.stat_admission WHERE key = '$key'});
+}
+
+sub is_idle
+{
+	my ($key, $name) = @_;
+	ok( InferTest::wait_until(
+			60, sub { admission($key, 'in_flight || waiting::text') eq '00' && $mock->stat('in_flight') == 0 }),
+		"$name: no permit is out, nobody waits");
+	return;
+}
+
+sub rows_of
+{
+	my ($server, $label, $n) = @_;
+	return qq{SELECT 'rows', count(infer.complete('$server/m', '$label ' || i)) FROM generate_series(1, $n) i;\n};
+}
+
+# ----------------------------------------------------------------------------------------------
+# A server of unknown size: the limit grows to it, and the next statement starts there.
+
+server('unknown');
+given('base_ms=20', 'slots=48');
+is(ask(rows_of('unknown', 'cold', 1500)), 'rows|1500', 'unknown size: all rows are answered');
+cmp_ok(admission('unknown', 'peak'), '>=', 40, 'unknown size: the limit grew to what the server takes');
+cmp_ok($mock->stat('max_in_flight'), '<=', 3 * 48, 'unknown size: and never far beyond');
+is(admission('unknown', 'decreases'), 0, 'unknown size: nothing was refused');
+
+my $warm = admission('unknown', 'floor(current_limit)');
+$mock->set('fault_hang=100');
+$mock->reset;
+my $session = InferProc->start($node, 'warm', rows_of('unknown', 'warm', 1500));
+ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') >= 40 }),
+	'second statement: starts with what the first one has learnt, before any answer');
+note("started with $warm");
+$mock->set('fault_hang=0');
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->backend . ')');
+$session->finish;
+is_idle('unknown', 'second statement');
+
+# ----------------------------------------------------------------------------------------------
+# rpc_F14, rpc_F19: overload in the middle of a statement. The server refuses what is more than it
+# can do; every row is answered all the same, and the limit comes back when the server does.
+
+server('storm', max_concurrency => 64);
+given('base_ms=20', 'slots=64', 'queue=0', 'retry_after=0');
+$session = InferProc->start($node, 'storm', rows_of('storm', 'storm', 6000));
+ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') >= 50 }), 'overload: the statement is at full speed');
+$mock->set('slots=6');
+ok( InferTest::wait_until(60, sub { admission('storm', 'current_limit < 32 AND decreases > 1') eq 't' }),
+	'overload: the limit shrinks');
+my $refused = $mock->stat('rejected');
+$mock->set('slots=64');
+my ($out, $err) = $session->finish;
+is($out, "rows|6000\n", 'rpc_F14, rpc_F19: every row is answered') or diag($err);
+is($mock->stat('duplicate_items'), 0, 'overload: no row was executed twice');
+cmp_ok($refused, '>', 0, 'overload: some were refused');
+is(admission('storm', 'overloaded > 0 AND low_water < 32 AND epoch = decreases'), 't',
+	'overload: it is shown');
+cmp_ok(admission('storm', 'current_limit'), '>', admission('storm', 'low_water'),
+	'rpc_F19: the limit recovers');
+is_idle('storm', 'overload');
+
+# rpc_F21: a server that was never overloaded
+server('healthy', max_concurrency => 8);
+given('base_ms=5');
+is(ask(rows_of('healthy', 'healthy', 100)), 'rows|100', 'healthy: all rows are answered');
+is(admission('healthy', 'current_limit, low_water, decreases, peak'), '8|8|0|8',
+	'rpc_F21: the low-water mark is where it began');
+
+# ----------------------------------------------------------------------------------------------
+# rpc_F15, rpc_F17, rpc_F22: fifty sessions on one key. What is in flight never exceeds the limit,
+# and each gets its share.
+
+server('shared', max_concurrency => 10);
+given('base_ms=10');
+my @results = InferProc::run_all(
+	$node, 'shared',
+	map {
+		rows_of('shared', "shared $_", 40)
+		  . "SELECT 'end', extract(epoch FROM clock_timestamp());\n"
+	} 1 .. 50);
+is(scalar(grep { $_->[0] =~ /^rows\|40$/m } @results), 50, 'fifty sessions: all rows of all sessions');
+is($mock->stat('requests'), 2000, 'fifty sessions: each is one request');
+is($mock->stat('max_in_flight'), 10, 'rpc_F22: fifty sessions: never more than the limit, and all of it');
+is(admission('shared', 'peak, granted'), '10|2000', 'fifty sessions: it is shown');
+is_idle('shared', 'fifty sessions');
+
+# ----------------------------------------------------------------------------------------------
+# Priorities: while a HIGH session wants permits, nobody below it is given one.
+
+server('ranks', max_concurrency => 4);
+given('base_ms=400');
+my @low = map {
+	InferProc->start($node, "low $_", "SET pg_inference.priority = LOW;\n" . rows_of('ranks', "low $_", 40))
+} 1 .. 8;
+ok(InferTest::wait_until(60, sub { admission('ranks', 'waiting_low') >= 7 }),
+	'priorities: LOW sessions wait');
+my $granted = q{SELECT 'granted', granted FROM infer.stat_admission WHERE key = 'ranks';};
+my $high = InferProc->start($node, 'high', qq{$granted
+	SELECT 'rows', count(infer.complete('ranks/m', 'high ' || i, options => '{"priority": "high"}'))
+	FROM generate_series(1, 24) i;
+	$granted});
+ok(InferTest::wait_until(60, sub { admission('ranks', 'waiting_high') == 1 }), 'priorities: a HIGH one waits, too');
+($out, $err) = $high->finish;
+my ($before, $after) = $out =~ /^granted\|(\d+)$/mg;
+like($out, qr/^rows\|24$/m, 'priorities: the HIGH one is answered') or diag($err);
+my $passed = $after - $before - 24;
+note("LOW permits meanwhile: $passed");
+cmp_ok($passed, '<=', 24, 'priorities: before the LOW ones, which would have had eight times as many');
+$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'low %'});
+$_->finish foreach @low;
+is_idle('ranks', 'priorities');
+
+# ----------------------------------------------------------------------------------------------
+# Backends that are terminated give their permits back; those that go on get them.
+
+server('mortal', max_concurrency => 6);
+given('base_ms=5', 'jitter=0.5');
+my @mortals = map {
+	my $n = $_;
+	InferProc->start($node, "mortal $n", join('', map { rows_of('mortal', "mortal $n $_", 200) } 1 .. 20))
+} 1 .. 12;
+my $killed = 0;
+ok( InferTest::wait_until(
+		60,
+		sub {
+			$killed += ask(q{SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
+				WHERE application_name LIKE 'mortal %' AND query LIKE '%infer%' ORDER BY random() LIMIT 1) s});
+			return $killed >= 8;
+		}),
+	'terminated: eight backends');
+ok( InferTest::wait_until(60, sub { ask(q{SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'mortal %'}) <= 4 }),
+	'terminated: they are gone');
+my $served = $mock->stat('items');
+ok(InferTest::wait_until(60, sub { $mock->stat('items') > $served + 20 || $mock->stat('in_flight') == 0 }),
+	'terminated: the others go on');
+$node->safe_psql('postgres',
+	q{SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'mortal %'});
+$_->finish foreach @mortals;
+is_idle('mortal', 'terminated');
+is(admission('mortal', 'peak'), 6, 'terminated: the limit was kept');
+given('base_ms=20');
+is(ask(rows_of('mortal', 'afterwards', 60)), 'rows|60', 'terminated: calls go on');
+is($mock->stat('max_in_flight'), 6, 'terminated: with all of the permits');
+
+# ----------------------------------------------------------------------------------------------
+# A minute: never more than rpm requests in it, over all sessions.
+
+server('minute', rpm => 20);
+given('base_ms=5');
+my @minute = map { InferProc->start($node, "minute $_", rows_of('minute', "minute $_", 50)) } 1 .. 4;
+ok(InferTest::wait_until(60, sub { admission('minute', 'waiting = 4 AND in_flight = 0 AND requests_left = 0') eq 't' }),
+	'rpm: four sessions wait');
+is($mock->stat('requests'), 20, 'rpm: when twenty requests were sent');
+is(ask(q{SELECT count(*), string_agg(DISTINCT waiting_for, ' '), max(in_flight) FROM infer.stat_progress}),
+	'4|permit|0', 'rpc_F30: which stat_progress shows while they wait');
+is(ask(q{SELECT sum(requests) FROM infer.stat_progress}), 20, 'rpc_F30: with what they have sent');
+cmp_ok(admission('minute', 'paced'), '>', 0, 'rpm: it is shown');
+if ($ENV{PG_INFERENCE_LONG})
+{
+	# the next twenty a minute after the first ones, and so on
+	sleep 50;
+	is($mock->stat('requests'), 20, 'rpm: not before a minute has passed');
+	ok(InferTest::wait_until(30, sub { $mock->stat('requests') > 20 }), 'rpm: then they go on');
+	cmp_ok($mock->stat('requests'), '<=', 40, 'rpm: for as many as before');
+}
+$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'minute %'});
+$_->finish foreach @minute;
+is_idle('minute', 'rpm');
+
+# Tokens are charged by guess and corrected by what the answer says.
+server('tokens', tpm => 100000);
+given('tokens=7');
+my $used = ask(q{SELECT sum(((infer.try_complete('tokens/m', 'tokens ' || i)).usage ->> 'total_tokens')::int)
+	FROM generate_series(1, 20) i});
+is(admission('tokens', 'tokens_left'), 100000 - $used, 'tpm: what was used is what is gone');
+
+# Retry-After closes a key that has a minute, for all its sessions; the later one wins.
+server('pause', rpm => 1000);
+given('retry_after=50');
+$session = InferProc->start($node, 'pause', q{SELECT infer.complete('pause/m', 'pause [[mock:429]]');});
+ok(InferTest::wait_until(60, sub { admission('pause', q{retry_after_until > now() + '30s'}) eq 't' }),
+	'Retry-After: the key keeps the pause');
+my $other = InferProc->start($node, 'other', rows_of('pause', 'other', 1));
+ok(InferTest::wait_until(60, sub { admission('pause', 'waiting') == 1 }), 'Retry-After: so does another session');
+is($mock->stat('requests'), 1, 'Retry-After: nothing is sent');
+$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name IN ('pause', 'other')});
+$_->finish foreach $session, $other;
+is_idle('pause', 'Retry-After');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,163 @@
+/*
+ * call/permit.c - the batches of this process and the permits of their admission keys.
+ *
+ * A lane asks for as many permits as it has batches for, so that the line knows what is wanted and
+ * nobody of lower priority takes it.  What it gets is kept with the lane until its batches take it,
+ * in the same round; what an error leaves there is taken in the next one, or goes back with the
+ * client.
+ *
+ * The process is in a key's line, or not: one place, however many lanes want permits of that key.
+ */
+#include "postgres.h"
+
+#include "call/internal.h"
+
+/* Of input text, as a guess before the answer says. */
+#define BYTES_PER_TOKEN 4
+/* Who is in a line looks so often, for its wake-up may have gone to a process that is stopped. */
+#define LOOK_US 1000000
+
+/* Per admission key of this process: how many batches want a permit, and are we in its line? */
+typedef struct KeyDemand
+{
+	int ready;
+	bool in_line;
+} KeyDemand;
+
+static KeyDemand *demands; /* by InferKey */
+static int total_ready;    /* of all keys */
+
+/* A request that was never sent, or is given up, tells nothing. */
+static const InferOutcome no_outcome = {.verdict = INFER_VERDICT_IGNORE, .retry_after_us = -1};
+static const InferRateNews no_news = {
+	.tokens = -1, .requests = {-1, -1}, .remaining_tokens = {-1, -1}, .retry_after_us = -1};
+
+/* Before the first batch. */
+void
+infer_permit_init(void)
+{
+	if (demands == NULL)
+		demands = MemoryContextAllocZero(TopMemoryContext,
+										 sizeof(KeyDemand) * infer_guc_max_admission_keys);
+}
+
+/* Requests of our own will end for sure, and make room: who waits for them is in no line. */
+void
+infer_permit_leave(InferKey key)
+{
+	if (demands[key].in_line)
+		infer_admission_wait_end(key);
+	demands[key].in_line = false;
+}
+
+void
+infer_permit_want(InferBatch *batch, bool wanted)
+{
+	KeyDemand *demand = &demands[batch->class->key];
+	int change = wanted ? 1 : -1;
+
+	if (batch->in_ready == wanted)
+		return;
+	batch->in_ready = wanted;
+	batch->lane->ready += change;
+	demand->ready += change;
+	total_ready += change;
+	if (demand->ready == 0)
+		infer_permit_leave(batch->class->key);
+}
+
+int
+infer_permit_wanted(InferKey key)
+{
+	return demands[key].ready;
+}
+
+bool
+infer_permit_others_wanted(InferKey key)
+{
+	return demands[key].ready < total_ready;
+}
+
+/* What a request will be charged with, until its answer says what it took. */
+static int64
+guess_tokens(const InferBatch *batch)
+{
+	return (int64) batch->bytes / BYTES_PER_TOKEN + 1 +
+		   batch->nanswers * batch->class->output_guess;
+}
+
+/* Asks for permits for all that the lane may send; the batch is one of them. */
+static void
+ask(InferLane *lane, const InferBatch *batch)
+{
+	int64 room = infer_window_limit(&lane->window) - lane->running;
+	InferAsk ask = {
+		.want = (int) Max(1, Min(Min(lane->ready, room), infer_pump_free_transfers())),
+		.priority = lane->priority,
+		.tokens = guess_tokens(batch),
+		.lasts_us = (int64) batch->class->options.timeout_ms * 1000,
+		.wait = true,
+	};
+
+	lane->spare = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);
+	lane->limit = lane->ticket.limit;
+	lane->ticket.permit.level -= lane->spare - 1; /* each has its own: so many were in flight */
+	demands[lane->key].in_line = lane->spare < ask.want;
+}
+
+/* Gets a permit for the batch; else the process is in the key's line. */
+bool
+infer_permit_take(InferBatch *batch)
+{
+	InferLane *lane = batch->lane;
+
+	if (lane->spare == 0)
+		ask(lane, batch);
+	if (lane->spare == 0)
+		return false;
+	batch->ticket = lane->ticket;
+	batch->permit = true;
+	lane->ticket.permit.level++;
+	lane->spare--;
+	return true;
+}
+
+/* The controllers hear how it went, then the permit is free. */
+void
+infer_permit_release(InferBatch *batch, const InferOutcome *outcome, const InferRateNews *news)
+{
+	if (!batch->permit)
+		return;
+	batch->permit = false;
+	batch->lane->limit = infer_admission_release(
+		batch->class->key, &batch->ticket, outcome ? outcome : &no_outcome, news ? news : &no_news);
+}
+
+/* What the lane has for nobody goes back. */
+void
+infer_permit_return_spare(InferLane *lane)
+{
+	for (; lane->spare > 0; lane->spare--)
+		infer_admission_release(lane->key, &lane->ticket, &no_outcome, &no_news);
+}
+
+/*
+ * When a process that waits for permits must look by itself; PG_INT64_MAX = it does not wait.
+ * Limits that grow, and minutes that pass, open without anybody's giving something back.
+ */
+int64
+infer_permit_next_alarm_us(void)
+{
+	int64 next = PG_INT64_MAX;
+	dlist_iter iter;
+
+	dlist_foreach(iter, infer_pump_clients())
+	{
+		InferClient *client = dlist_container(InferClient, node, iter.cur);
+
+		for (InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+			if (demands[lane->key].in_line)
+				next = Min(next, Min(infer_admission_alarm(lane->key), infer_now_us() + LOOK_US));
+	}
+	return next;
+}
