@@ -23,6 +23,8 @@
  *	/bomb          200 gzip: a few kB that become 64 MB
  *	/wait-seconds  429 with Retry-After: 7
  *	/wait-date     503 with Retry-After: a date in 30 seconds
+ *	/rate          200 with x-ratelimit headers
+ *	/rate-odd      200 with x-ratelimit headers that cannot be read
  *	/hang          reads the request and never answers
  *	/unread        reads the head of the request and no more
  *	/early         413 after the head of the request, then reset
@@ -314,6 +316,16 @@ serve(Connection *c, const char *path)
 		strftime(header, sizeof(header), "Retry-After: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
 		answer(c->fd, "503 Service Unavailable", header, "{\"error\":\"later\"}");
 	}
+	else if (strcmp(path, "/rate") == 0)
+		answer(c->fd, "200 OK",
+			   "x-ratelimit-remaining-requests: 3\r\nx-ratelimit-reset-requests: 1h6m0.5s\r\n"
+			   "X-RateLimit-Remaining-Tokens: 0\r\nX-RateLimit-Reset-Tokens: 20ms\r\n",
+			   TEXT);
+	else if (strcmp(path, "/rate-odd") == 0)
+		answer(c->fd, "200 OK",
+			   "x-ratelimit-remaining-requests: 3\r\nx-ratelimit-reset-requests: 1 hour\r\n"
+			   "x-ratelimit-remaining-tokens: many\r\nx-ratelimit-reset-tokens: 2\r\n",
+			   TEXT);
 	else if (strcmp(path, "/hang") == 0)
 	{
 		wait_for_client(c);

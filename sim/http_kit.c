@@ -81,6 +81,7 @@ turn(int max_ms)
 	if (ms < 0 || ms > max_ms)
 		ms = max_ms;
 	(void) poll(&p, 1, (int) ms);
+	infer_transport_watched(transport);
 	infer_transport_step(transport);
 }
 

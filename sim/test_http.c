@@ -66,8 +66,38 @@ test_answers(void)
 		   result->retry_after_ms <= 30000,
 	   "Retry-After as a date");
 	give_back(transfer);
+	transfer = run_bad("/rate");
+	result = infer_transfer_result(transfer);
+	ok(result->rate.requests_left == 3 && result->rate.requests_reset_us == 3960500000 &&
+		   result->rate.tokens_left == 0 && result->rate.tokens_reset_us == 20000,
+	   "x-ratelimit: what is left, and until when");
+	give_back(transfer);
+	transfer = run_bad("/rate-odd");
+	result = infer_transfer_result(transfer);
+	ok(result->rate.requests_left == 3 && result->rate.requests_reset_us == -1 &&
+		   result->rate.tokens_left == -1 && result->rate.tokens_reset_us == -1,
+	   "x-ratelimit: what cannot be read is not believed");
+	give_back(transfer);
 	expect("/redirect", INFER_WIRE_OK, 307, true, "fail_P20 a redirect is an answer");
 	ok(atomic_load(&bad.target) == 0, "fail_P20 ... and is not followed");
+}
+
+/* Who looks now and then only cannot say how long an answer took, and by how much. */
+static void
+test_late_looks(void)
+{
+	InferHttpRequest r = request(bad_url("/ok"));
+	InferTransfer *transfer = infer_transport_submit(transport, &r);
+
+	while (infer_transport_next_done(transport) == NULL)
+	{
+		sleep_ms(30);
+		infer_transport_step(transport);
+	}
+	ok(infer_transfer_result(transfer)->late_us >= 30000 &&
+		   infer_transfer_result(transfer)->late_us <= infer_transfer_result(transfer)->elapsed_us,
+	   "an answer that nobody looked for may have been there for that long");
+	give_back(transfer);
 }
 
 static void
@@ -591,6 +621,7 @@ main(int argc, char **argv)
 		return 2;
 	}
 	test_answers();
+	test_late_looks();
 	test_broken_answers();
 	test_sizes();
 	test_not_left();

@@ -278,6 +278,8 @@ like(error_of(q{CREATE ROLE guest; GRANT USAGE ON SCHEMA infer TO guest; GRANT U
 		SELECT infer.try_embed('m', 'x', options => '{"admission_key": "my own"}');}),
 	qr/permission denied to choose the admission key/, 'a guest cannot choose an admission key');
 is(ask(q{SELECT count(*) FROM infer.stat_admission WHERE key = 'my own'}), 0, 'and makes none');
+like(error_of(qq{SET ROLE guest; SELECT infer.try_embed('m', 'x', options => '{"$_": 0}');}),
+	qr/permission denied to choose the rate limit/, "a guest cannot choose another $_") foreach qw(rpm tpm);
 
 # A server repeats the key it was sent, also where its words are cut: nothing of it shows.
 

@@ -377,7 +377,10 @@ infer_client_wait(InferClient *client)
 	}
 	publish(client, shown[event]);
 	if (timeout != 0)
+	{
 		infer_wait(infer_transport_fd(transport), timeout, event);
+		infer_transport_watched(transport);
+	}
 	infer_pump_collect();
 	if (event == INFER_WAIT_NETWORK)
 		client->stats.network_wait_us += infer_now_us() - begin;

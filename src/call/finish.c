@@ -200,13 +200,25 @@ requests_left(const InferClient *client)
 	return client->input_ended ? client->nbatches - client->nrunning : -1;
 }
 
+/*
+ * What the server took.  An answer that waited for a busy executor, or for a client to fetch, does
+ * not tell: then 0, a success without a latency.
+ */
+static int64
+server_time(const InferHttpResult *result)
+{
+	if (result->late_us > result->elapsed_us / 2)
+		return 0;
+	return result->elapsed_us - result->late_us / 2;
+}
+
 /* What the controllers hear of an attempt that was answered. */
 static InferOutcome
 outcome_of(const InferBatch *batch, InferVerdict verdict, const InferHttpResult *result)
 {
 	return (InferOutcome){
 		.verdict = verdict,
-		.rtt_us = result->elapsed_us,
+		.rtt_us = server_time(result),
 		.units = 1,
 		.retry_after_us = result->retry_after_ms >= 0 ? result->retry_after_ms * 1000 : -1,
 		.left = requests_left(batch->client),

@@ -20,11 +20,11 @@
 /* Probes beyond the level that failed last come so many times more slowly. */
 #define PROBE_PATIENCE 8
 /* The end is so much nearer where nothing speaks for a refusal yet. */
-#define UNREFUSED  1.5
+#define UNREFUSED 1.5
 /* A refusal keeps a caller that is ending from growing the limit for so many pauses. */
 #define ENDING_MEMORY 10
-#define USED_PART  0.8
-#define DRAIN_PART 0.75
+#define USED_PART     0.8
+#define DRAIN_PART    0.75
 /* What a refused request waits where no server has said so yet. */
 #define FIRST_RETRY_AFTER_US 1000000
 

@@ -268,6 +268,9 @@ collect_finished(InferTransport *transport)
 			continue;
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **) &transfer);
 		infer_transfer_conclude(transfer, code);
+		transfer->result.late_us = transport->late_us < transfer->result.elapsed_us
+									   ? transport->late_us
+									   : transfer->result.elapsed_us;
 		move_to_done(transport, transfer);
 	}
 }
@@ -372,6 +375,7 @@ infer_transport_step(InferTransport *transport)
 	if (transport->multi == NULL)
 		return;
 	update_connection_limit(transport);
+	transport->late_us = infer_monotonic_us() - transport->looked_us;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -382,6 +386,13 @@ infer_transport_step(InferTransport *transport)
 		collect_finished(transport);
 	else
 		replace_multi(transport);
+	transport->looked_us = infer_monotonic_us();
+}
+
+void
+infer_transport_watched(InferTransport *transport)
+{
+	transport->looked_us = infer_monotonic_us();
 }
 
 /* Into the pool, or out of the world when it is full. */

@@ -84,6 +84,8 @@ struct InferTransport
 	CURLM *multi;
 	InferPollset pollset;
 	int64_t deadline_us; /* monotonic; -1 = none */
+	int64_t looked_us;   /* monotonic; until then all that was ready had been seen */
+	int64_t late_us;     /* of what this step finds */
 	int64_t nudge_us;    /* monotonic; when to look at silent sockets; -1 = not */
 	int64_t nudge_pause_us;
 	int tls_running;

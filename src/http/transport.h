@@ -58,6 +58,7 @@ typedef struct InferHttpResult
 	int64_t retry_after_ms; /* -1 none; from Retry-After (seconds or HTTP date) */
 	InferHttpRate rate;
 	int64_t elapsed_us;
+	int64_t late_us;       /* so long at most the end waited for somebody to look */
 	size_t bytes_sent;     /* of the body */
 	size_t bytes_received; /* of the body, as it travelled */
 	bool reused_connection;
@@ -70,6 +71,8 @@ extern void infer_transport_destroy(InferTransport *transport);
 extern int infer_transport_fd(const InferTransport *transport);
 /* Milliseconds until step must be called without readiness; -1 = no deadline; 0 = now. */
 extern long infer_transport_timeout_ms(const InferTransport *transport);
+/* The owner has watched the descriptor until now: what is ready is so since now. */
+extern void infer_transport_watched(InferTransport *transport);
 /* Does what is ready, never blocks. */
 extern void infer_transport_step(InferTransport *transport);
 /* NULL without memory; the request has not left then. On success the transfer is started (queued
