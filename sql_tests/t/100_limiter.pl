@@ -231,5 +231,12 @@ $node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activi
 $_->finish foreach $session, $other;
 is_idle('pause', 'Retry-After');
 
+# ... unless it is longer than a call may take: that one fails at once, and keeps nobody.
+server('long_pause', rpm => 1000);
+is(ask(q{SELECT reason FROM infer.try_complete('long_pause/m', 'long pause [[mock:429]]', options => '{"timeout": "20s"}')}),
+	'overloaded', 'a pause longer than the timeout: fails the call');
+is(admission('long_pause', 'retry_after_until IS NULL'), 't', 'a pause longer than the timeout: is not kept');
+is(ask(rows_of('long_pause', 'long pause', 1)), 'rows|1', 'a pause longer than the timeout: calls go on');
+
 $node->stop;
 done_testing();

@@ -212,6 +212,16 @@ server_time(const InferHttpResult *result)
 	return result->elapsed_us - result->late_us / 2;
 }
 
+/*
+ * A pause that the server asks for, in us; -1 if there is none that is waited for.  One that is
+ * longer than a call may take fails the call at once, and must not keep the others, either.
+ */
+static int64
+pause_us(const InferBatch *batch, int64 us)
+{
+	return us > (int64) batch->class->options.timeout_ms * 1000 ? -1 : us;
+}
+
 /* What the controllers hear of an attempt that was answered. */
 static InferOutcome
 outcome_of(const InferBatch *batch, InferVerdict verdict, const InferHttpResult *result)
@@ -220,24 +230,25 @@ outcome_of(const InferBatch *batch, InferVerdict verdict, const InferHttpResult 
 		.verdict = verdict,
 		.rtt_us = server_time(result),
 		.units = 1,
-		.retry_after_us = result->retry_after_ms >= 0 ? result->retry_after_ms * 1000 : -1,
+		.retry_after_us =
+			result->retry_after_ms >= 0 ? pause_us(batch, result->retry_after_ms * 1000) : -1,
 		.left = requests_left(batch->client),
 	};
 }
 
 /* ... and the key's minute; tokens = -1: the answer does not say. */
 static InferRateNews
-news_of(InferVerdict verdict, const InferHttpResult *result, int64 tokens)
+news_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpResult *result,
+		int64 tokens)
 {
 	const InferHttpRate *rate = &result->rate;
 
 	return (InferRateNews){
 		.tokens = tokens,
-		.requests = {rate->requests_left, rate->requests_reset_us},
-		.remaining_tokens = {rate->tokens_left, rate->tokens_reset_us},
-		.retry_after_us = verdict == INFER_VERDICT_OVERLOADED && result->retry_after_ms > 0
-							  ? result->retry_after_ms * 1000
-							  : -1,
+		.requests = {rate->requests_left, pause_us(batch, rate->requests_reset_us)},
+		.remaining_tokens = {rate->tokens_left, pause_us(batch, rate->tokens_reset_us)},
+		.retry_after_us =
+			outcome->verdict == INFER_VERDICT_OVERLOADED ? outcome->retry_after_us : -1,
 	};
 }
 
@@ -245,7 +256,7 @@ static void
 landed(InferBatch *batch, InferVerdict verdict, const InferHttpResult *result, int64 tokens)
 {
 	InferOutcome outcome = outcome_of(batch, verdict, result);
-	InferRateNews news = news_of(verdict, result, tokens);
+	InferRateNews news = news_of(batch, &outcome, result, tokens);
 
 	infer_batch_landed(batch, &outcome, &news);
 }
