@@ -287,7 +287,6 @@ ask_again(InferClient *client)
 static void
 push_one(InferClient *client, bool starved, bool input_ended)
 {
-	client->input_ended = input_ended;
 	if (client->ask_again)
 		ask_again(client);
 	infer_pump_flush(client, starved, input_ended);
@@ -301,6 +300,7 @@ infer_client_push(InferClient *client, bool starved, bool input_ended)
 	dlist_iter iter;
 
 	CHECK_FOR_INTERRUPTS();
+	client->input_ended = input_ended;
 	infer_pump_collect();
 	dlist_foreach(iter, infer_pump_clients())
 	{

@@ -309,6 +309,13 @@ feed_rate(InferRateLimit *rate, const InferTicket *ticket, const InferRateNews *
 		infer_ratelimit_hold(rate, now + news->retry_after_us);
 }
 
+/* What the process still has to send, in terms of the whole key: those of others come between. */
+static int64
+left_of_key(const InferAdmission *admission, const InferAdmissionNode *mine, int64 left)
+{
+	return left > 0 && mine->held > 0 ? left * admission->limiter.in_flight / mine->held : left;
+}
+
 int
 infer_admission_release(InferKey key, const InferTicket *ticket, const InferOutcome *outcome,
 						const InferRateNews *news)
@@ -316,12 +323,15 @@ infer_admission_release(InferKey key, const InferTicket *ticket, const InferOutc
 	AdmissionEntry *entry = &entries[key];
 	InferAdmission *admission = &entry->admission;
 	InferAdmissionNode *line = entry_nodes(key);
+	InferOutcome told = *outcome;
+	int me = infer_my_proc_number();
 	int64 now = infer_now_us();
 	int limit;
 
 	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
 	feed_rate(&admission->rate, ticket, news, now);
-	infer_admission_give(admission, line, infer_my_proc_number(), &ticket->permit, 1, outcome, now);
+	told.left = left_of_key(admission, &line[me], outcome->left);
+	infer_admission_give(admission, line, me, &ticket->permit, 1, &told, now);
 	entry->verdicts[outcome->verdict]++;
 	limit = infer_limiter_limit(&admission->limiter);
 	wake_line(admission, line, now);
