@@ -177,7 +177,8 @@ is_usable('exception block');
 $session = hanging('holder', "$many;");
 my $waiter = InferProc->start($node, 'waiter',
 	"SELECT 'answered', infer.embed('m', 'waiter') IS NOT NULL;");
-ok(InferTest::wait_until(60, sub { admission('waiting') == 1 }),
+# the holder waits, too, with what it has not sent
+ok(InferTest::wait_until(60, sub { admission('waiting') == 2 }),
 	'waiting: a second session wants a permit');
 $mock->set('fault_hang=0');
 my $start = time;
