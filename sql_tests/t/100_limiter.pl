@@ -80,6 +80,16 @@ $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->backend . '
 $session->finish;
 is_idle('unknown', 'second statement');
 
+# What is read ahead grows with the limit, which would be kept from growing otherwise.
+server('batches', max_batch_size => 100);
+given('base_ms=20', 'slots=64', 'dim=4');
+my ($plan) = ask(q{SET pg_inference.streaming_mode = automatic;
+	EXPLAIN (ANALYZE, FORMAT JSON) SELECT infer.embed('batches/m', 'batch ' || i) FROM generate_series(1, 20000) i});
+my %figure = $plan =~ /"(Rows Ahead|Limit|Window|Window Min|Requests)": (\d+)/g;
+note(join ', ', map { "$_ $figure{$_}" } sort keys %figure);
+cmp_ok($figure{Limit}, '>', 16, 'read-ahead: the limit grew');
+cmp_ok($figure{'Rows Ahead'}, '>', 2 * 16 * 100, 'read-ahead: and so did what is read');
+
 # ----------------------------------------------------------------------------------------------
 # rpc_F14, rpc_F19: overload in the middle of a statement. The server refuses what is more than it
 # can do; every row is answered all the same, and the limit comes back when the server does.
