@@ -1,32 +1,38 @@
-# This extension, told how many requests the server takes at a time, except in J6, where nobody says.
+# This extension, told how many requests the server takes at a time, except in the jobs where nobody says.
 title="pg_inference"
 extension=pg_inference
 preload=pg_inference
-setup() { # a server object for each concurrency, for a permit table remembers the first limit it was told
-    sql -v v1="$MOCK_URL/v1" <<'SQL'
-DROP EXTENSION IF EXISTS pg_inference CASCADE;
-CREATE EXTENSION pg_inference;
-CREATE SERVER bench16 FOREIGN DATA WRAPPER pg_inference
-    OPTIONS (url :'v1', max_concurrency '16', max_batch_size '128', admission_key 'bench16');
-CREATE SERVER bench64 FOREIGN DATA WRAPPER pg_inference
-    OPTIONS (url :'v1', max_concurrency '64', max_batch_size '128', admission_key 'bench64');
-CREATE SERVER bench FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'v1', admission_key 'bench');
-SQL
+setup() { sql -c "DROP EXTENSION IF EXISTS pg_inference CASCADE" -c "CREATE EXTENSION pg_inference"; }
+before() { # an admission key of its own for each run, of which nothing is known
+    local told=", max_concurrency '$CONC'"
+    case $JOB in J2w | J2c | J2jw | J6 | J6L | J8) told='' ;; esac
+    sql -c "DROP SERVER IF EXISTS bench" \
+        -c "CREATE SERVER bench FOREIGN DATA WRAPPER pg_inference
+            OPTIONS (url '$MOCK_URL/v1', max_batch_size '128', admission_key '$JOB-$(date +%s%N)'$told)" || return
+    case $JOB in J2w | J2jw) chat && sql -c "DROP TABLE out" ;; esac
 }
 embed() { # encoding
-    echo "CREATE TABLE out AS SELECT id, infer.embed('bench' || :conc || '/mock', body$1) AS v FROM input;" | sql
+    echo "CREATE TABLE out AS SELECT id, infer.embed('bench/mock', body$1) AS v FROM input;" | sql
 }
-chat() { # server, settings
-    echo "$2 CREATE TABLE out AS SELECT id, infer.complete('$1/mock', body) AS answer FROM input;" | sql
+chat() {
+    echo "SET pg_inference.max_attempts = 100;
+        CREATE TABLE out AS SELECT id, infer.complete('bench/mock', body) AS answer FROM input;" | sql
 }
 job_J1() { embed ", '{\"encoding_format\": \"float\"}'"; }
 job_J1b() { embed ""; }
-job_J2() { chat "bench$CONC"; }
-job_J3() { chat "bench$CONC" "SET pg_inference.max_attempts = 100;"; }
-job_J4() { chat "bench$CONC"; }
+job_J2() { chat; }
+job_J2w() { chat; }
+job_J2c() { chat; }
+job_J2j() { chat; }
+job_J2jw() { chat; }
+job_J3() { chat; }
+job_J4() { chat; }
 job_J5() {
     echo "CREATE TABLE out AS SELECT id FROM input
-        WHERE kind = 'target' AND infer.complete('bench$CONC/mock', body) = 'yes' LIMIT 10;" | sql
+        WHERE kind = 'target' AND infer.complete('bench/mock', body) = 'yes' LIMIT 10;" | sql
 }
-job_J6() { chat bench "SET pg_inference.max_attempts = 100;"; }
-job_J7() { chat "bench$CONC"; }
+job_J6() { chat; }
+job_J6L() { chat; }
+job_J7() { chat; }
+job_J8() { chat; }
+job_J8b() { chat; }
