@@ -83,6 +83,10 @@ extern size_t infer_call_bytes(const InferEntry *entry);
 extern int infer_call_batch_items(const InferEntry *entry);
 /* Inputs that fill all requests which the client may have in flight, as it looks now. */
 extern int64 infer_client_capacity(const InferClient *client);
+/* Inputs that could leave at once if they were there; 0 = enough of them wait already. */
+extern int64 infer_client_hunger(InferClient *client);
+/* So many calls will follow those begun, as a guess; <= 0: nothing is known. */
+extern void infer_client_expect(InferClient *client, int64 calls);
 
 /*
  * Does all that can be done without sleeping: takes finished transfers (of every client), sends

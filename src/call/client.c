@@ -337,6 +337,12 @@ infer_client_idle(const InferClient *client)
 	return !client->ask_again && !anything_pending(client);
 }
 
+void
+infer_client_expect(InferClient *client, int64 calls)
+{
+	client->expected = calls;
+}
+
 /* What keeps the client, as it is going to sleep. */
 static InferWaitEvent
 waits_for(InferClient *client)

@@ -193,11 +193,16 @@ refuses_base64(const InferBatch *batch, const InferFinding *finding, const Infer
 		   strstr(result->body->data, "encoding_format") != NULL;
 }
 
-/* Requests that the client still has to send, if no others can come; -1 = not known. */
+/* Requests that the client still has to send; -1 = not known. */
 static int64
-requests_left(const InferClient *client)
+requests_left(const InferBatch *batch)
 {
-	return client->input_ended ? client->nbatches - client->nrunning : -1;
+	const InferClient *client = batch->client;
+	int64 made = client->nbatches - client->nrunning;
+
+	if (client->input_ended)
+		return made;
+	return client->expected > 0 ? made + client->expected / Max(batch->lane->items, 1) : -1;
 }
 
 /*
@@ -232,7 +237,7 @@ outcome_of(const InferBatch *batch, InferVerdict verdict, const InferHttpResult 
 		.units = 1,
 		.retry_after_us =
 			result->retry_after_ms >= 0 ? pause_us(batch, result->retry_after_ms * 1000) : -1,
-		.left = requests_left(batch->client),
+		.left = requests_left(batch),
 	};
 }
 

@@ -189,6 +189,7 @@ struct InferClient
 	int progress;     /* ... which is this one */
 	int64 rows;       /* that its owner has returned, for that */
 	bool input_ended; /* no further call will be begun: what there is, is all */
+	int64 expected;   /* calls that will be begun, as a guess; <= 0: not known */
 	bool has_foreign; /* some entry waits for an answer that another client asks */
 	bool ask_again;   /* some entry may wait for an answer that nobody asks any more */
 	int64 evictions_before;

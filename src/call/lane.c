@@ -83,6 +83,25 @@ infer_client_capacity(const InferClient *client)
 	return most;
 }
 
+int64
+infer_client_hunger(InferClient *client)
+{
+	int64 hunger = 0;
+	dlist_iter iter;
+
+	if (!dlist_is_empty(&client->ready))
+		return 0;
+	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+	{
+		int64 most = Min(infer_window_limit(&lane->window), lane->limit);
+
+		hunger = Max(hunger, (most - lane->running) * lane->items);
+	}
+	dlist_foreach(iter, &client->open) hunger -=
+		dlist_container(InferBatch, node, iter.cur)->nanswers;
+	return Max(hunger, 0);
+}
+
 void
 infer_lane_stats(InferClient *client)
 {

@@ -18,7 +18,8 @@
  * time goes on, be it row by row as PL/pgSQL's loops may do: it gets what it asks for, and once
  * that is less, half as many rows ahead as it has taken.  That is the most that can be called in
  * vain.  Of others nothing is known: the window starts small and doubles each time so many rows are
- * gone (core/ramp.h).  In all cases it ends at twice what may be in flight, and at
+ * gone (core/ramp.h).  In all cases it ends at twice what may be in flight, except behind an
+ * oldest row that keeps complete ones waiting, and at
  * pg_inference.buffer_memory.
  */
 #include "postgres.h"
@@ -39,6 +40,8 @@
 /* With fewer calls than rows, the window has at most so many times the rows. */
 #define MAX_STRETCH 64
 #define NO_RUN      PG_UINT64_MAX
+/* The planner may expect more rows than there are numbers. */
+#define MOST_EXPECTED 1e15
 /* After so many fetches a consumer may have what it came for; then it goes on. */
 #define RUNS_TO_STOP 2
 /* The pass rate starts as if so many rows had been seen, half of them passing. */
@@ -121,6 +124,7 @@ infer_demand_start(InferScanState *scan)
 	scan->wave = 0;
 	scan->allowance = 0;
 	scan->decided_before = scan->decided;
+	scan->expected = (int64) Min(outerPlanState(&scan->css.ss.ps)->plan->plan_rows, MOST_EXPECTED);
 	scan->run = NO_RUN;
 	scan->runs = 0;
 	infer_demand_renew(scan);
@@ -303,8 +307,19 @@ stretch(const InferScanState *scan)
 	return Max(1, Min(scan->read / Max(asked, 1), MAX_STRETCH));
 }
 
+/*
+ * Complete rows behind an oldest one that is not fill the window, and the server would idle: a
+ * refused request waits for seconds, in which thousands of others are answered.  Then who takes all
+ * gets what could be sent at once.  What that costs is memory, which the budget bounds.
+ */
+static int64
+room_for_hungry(const InferScanState *scan)
+{
+	return scan->takes_all && scan->sized ? infer_client_hunger(scan->client) : 0;
+}
+
 int64
-infer_demand_room(InferScanState *scan)
+infer_demand_room(InferScanState *scan, bool blocked)
 {
 	int64 wanted = wanted_now(scan);
 	int64 room;
@@ -319,6 +334,11 @@ infer_demand_room(InferScanState *scan)
 		room = Min(room_for_wanted(scan, wanted), scan->window.max - scan->nlive);
 	else
 		room = scan->window.rows * factor - scan->nlive;
+	if (room <= 0 && blocked)
+	{
+		room = room_for_hungry(scan);
+		factor = MAX_STRETCH;
+	}
 	room = Min(room, scan->most - scan->emitted - scan->npassed);
 	return Min(room, scan->window.max * factor * SPAN_WINDOWS - (scan->tail - scan->head));
 }

@@ -124,6 +124,7 @@ static void
 push(InferScanState *scan, bool starved)
 {
 	scan->since_push = 0;
+	infer_client_expect(scan->client, scan->takes_all ? scan->expected : 0);
 	infer_client_push(scan->client, starved, input_ended(scan));
 	infer_client_show(scan->client, scan->emitted);
 	infer_demand_grow(scan);
@@ -134,14 +135,14 @@ push(InferScanState *scan, bool starved)
 static bool
 read_rows(InferScanState *scan, bool head_ready)
 {
-	int64 room = scan->child_ended ? 0 : infer_demand_room(scan);
+	int64 room = scan->child_ended ? 0 : infer_demand_room(scan, !head_ready);
 	instr_time start;
 	instr_time now;
 
 	if (room <= 0 || (head_ready && room < TOP_UP_ROWS))
 		return false;
 	INSTR_TIME_SET_CURRENT(start);
-	for (int i = 0; i < READ_ROWS && infer_demand_room(scan) > 0; i++)
+	for (int i = 0; i < READ_ROWS && infer_demand_room(scan, !head_ready) > 0; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!infer_rows_read(scan))
@@ -165,7 +166,7 @@ static void
 wait_for_answers(InferScanState *scan)
 {
 	push(scan, true);
-	if (infer_rows_head_ready(scan) || (!scan->child_ended && infer_demand_room(scan) > 0))
+	if (infer_rows_head_ready(scan) || (!scan->child_ended && infer_demand_room(scan, true) > 0))
 		return;
 	/* what is left sits in batches that wait for input, which cannot come before they leave */
 	if (infer_client_idle(scan->client))

@@ -325,6 +325,7 @@ infer_rows_read(InferScanState *scan)
 		return false;
 	}
 	scan->read++;
+	scan->expected--;
 	row = infer_ring_push(scan);
 	run_row(scan, row, slot, scan->nlive - 1);
 	if (row->state == INFER_ROW_DROPPED)

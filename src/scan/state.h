@@ -201,7 +201,8 @@ typedef struct InferScanState
 	int64 emitted;  /* since the (re)scan */
 	int64 decided;  /* rows that filters let pass, or not; for the pass rate; kept over rescans */
 	int64 let_pass;
-	int64 read; /* rows of the child; kept over rescans */
+	int64 read;     /* rows of the child; kept over rescans */
+	int64 expected; /* rows of the child that are still to come, by the plan; < 0: it was wrong */
 
 	/* figures for EXPLAIN, kept over rescans */
 	int64 removed;
@@ -263,8 +264,8 @@ extern void infer_demand_renew(InferScanState *scan);
 extern void infer_demand_size(InferScanState *scan, const InferEntry *entry);
 /* Answers have come: there may be more in flight than before. */
 extern void infer_demand_grow(InferScanState *scan);
-/* How many more rows may be read now. */
-extern int64 infer_demand_room(InferScanState *scan);
+/* How many more rows may be read now; blocked: the oldest row is not complete. */
+extern int64 infer_demand_room(InferScanState *scan, bool blocked);
 /* So many of the live rows, from the oldest one, are surely wanted if they pass the filters. */
 extern int64 infer_demand_due(const InferScanState *scan);
 /* A row was read and stays. */
