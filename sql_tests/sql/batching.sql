@@ -173,6 +173,27 @@ SELECT count(e) FROM (SELECT id, emb(x) AS e FROM bt ORDER BY id OFFSET 0) AS s 
 \g | awk '/Rows Ahead/ { print ($NF > 600 ? "many" : $NF) " rows ahead" }'
 RESET enable_hashjoin;
 RESET enable_nestloop;
+
+-- a row that waits for long does not keep the server idle: rows behind it are read and answered
+SET pg_inference.request_timeout = '2s';
+SET pg_inference.max_attempts = 1;
+CREATE FUNCTION rows_ahead() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  plan jsonb;
+BEGIN
+  EXPLAIN (ANALYZE, FORMAT JSON)
+  SELECT infer.complete('infer_b/m', CASE i WHEN 1 THEN '[[mock:hang]]' ELSE 'ahead ' || i END, '{}', '{"on_error": "null"}')
+    FROM generate_series(1, 3000) AS i INTO plan;
+  RETURN jsonb_path_query_first(plan, '$.**."Rows Ahead"');
+END $$;
+SELECT rows_ahead();
+-- but not more than there is memory for
+SET pg_inference.buffer_memory = '256kB';
+SELECT rows_ahead() < 1024;
+RESET pg_inference.buffer_memory;
+RESET pg_inference.max_attempts;
+RESET pg_inference.request_timeout;
+DROP FUNCTION rows_ahead;
 DROP TABLE bt, br, bright;
 DROP FUNCTION emb, misplace, permit_wait;
 DROP SERVER infer_b;
