@@ -40,18 +40,18 @@ export PATH=$pg_bin:$PATH
 # ---------------------------------------------------------------- jobs: rows, concurrency, server, ideal seconds
 job_rows() {
     case $1 in
-    J1 | J1b | J8 | J8b) echo 10000 ;; J2* | J3 | J6) echo 2000 ;; J4 | J6L) echo 20000 ;; J5) echo 5000 ;; J7) echo 6400 ;;
+    J1 | J1b | J8 | J8b) echo 10000 ;; J2 | J2w | J2c | J3 | J6) echo 2000 ;; J4 | J6L) echo 20000 ;; J5) echo 5000 ;; J7 | J2j*) echo 6400 ;;
     esac
 }
 job_table() {
-    case $1 in J1 | J1b) echo docs ;; J2* | J3 | J6) echo prompts ;; J4 | J6L | J7 | J8*) echo tiny ;; J5) echo candidates ;; esac
+    case $1 in J1 | J1b) echo docs ;; J2 | J2w | J2c | J3 | J6) echo prompts ;; J4 | J6L | J7 | J8* | J2j*) echo tiny ;; J5) echo candidates ;; esac
 }
 job_conc() { case $1 in J1 | J1b | J4 | J6*) echo 16 ;; *) echo 64 ;; esac; }
 job_server() { # job, rows
     case $1 in
     J1 | J1b) echo "base_ms=20&item_ms=0.2&slots=16" ;;
     J2 | J2w | J2c) echo "base_ms=100&slots=64" ;;
-    J2j | J2jw) echo "base_ms=100&slots=64&jitter=0.5" ;;
+    J2j | J2jw) echo "base_ms=100&slots=64&jitter=0.5&tokens=4" ;;
     J3) echo "base_ms=100&slots=64&queue=16&retry_after=1" ;;
     J4) echo "base_ms=0&tokens=4" ;;
     J7) echo "base_ms=50&slots=64&tokens=4" ;;
@@ -79,7 +79,7 @@ job_title() {
     J2) echo "complete 2,000 rows, one call each (100 ms, 64 slots), CREATE TABLE AS" ;;
     J2w) echo "as J2, nobody says how many slots; the second statement of its kind" ;;
     J2c) echo "as J2, nobody says how many slots, and nothing is known of the server" ;;
-    J2j) echo "as J2, but times are lognormal with sigma 0.5" ;;
+    J2j) echo "complete 6,400 short rows on 64 slots; times are lognormal, median 100 ms, sigma 0.5" ;;
     J2jw) echo "as J2j, nobody says how many slots; the second statement" ;;
     J3) echo "as J2, but after half of the rows 8 slots and a queue of 8, 429 with Retry-After 1 beyond" ;;
     J4) echo "complete 20,000 rows on a server without latency: overhead per row" ;;
@@ -95,7 +95,7 @@ job_ideal() { # seconds by the service model alone; - if it says nothing
     case $1 in
     J1 | J1b) echo 0.2228 ;; # 10000 * (20/128 + 0.2) / 16 ms
     J2 | J2w | J2c) echo 3.125 ;; # 2000 * 100 / 64 ms
-    J2j | J2jw) echo 3.5411 ;; # that, times e^(0.5^2 / 2), the mean of the distribution
+    J2j | J2jw) echo 11.331 ;; # 6400 * 100 / 64 ms, times e^(0.5^2 / 2), the mean of the distribution
     J3) echo 13.3625 ;;      # 1000 at 64 / 100 ms, the 64 in service then, 936 at 8 / 100 ms
     J5) echo 0.1 ;;          # one wave
     J7) echo 5 ;;            # 6400 * 50 / 64 ms
