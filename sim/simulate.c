@@ -9,6 +9,7 @@
  */
 #include "scenarios.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,15 @@ fit(const World *w, double *seconds, double *most)
 	return scale;
 }
 
+/* 1, 2 or 5 times a power of ten: four to ten of them make `most`. */
+static double
+step_of(double most)
+{
+	double step = pow(10, floor(log10(most / 4)));
+
+	return most / step >= 20 ? step * 5 : most / step >= 10 ? step * 2 : step;
+}
+
 static bool
 plot(const char *path, const char *title, const World *w)
 {
@@ -115,17 +125,17 @@ plot(const char *path, const char *title, const World *w)
 			"font-family=\"sans-serif\" font-size=\"11\">\n"
 			"<title>%s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
 			WIDTH, HEIGHT, title);
-	for (int i = 0; i <= 4; i++)
+	for (double value = 0; value <= most; value += step_of(most))
 	{
-		int x = LEFT + (WIDTH - LEFT - 10) * i / 4;
-		int y = HEIGHT - BOTTOM - (HEIGHT - BOTTOM - 10) * i / 4;
+		double y = HEIGHT - BOTTOM - value * scale.y;
 
-		fprintf(out, "<path d=\"M%d %dH%d\" stroke=\"#ddd\"/>\n", LEFT, y, WIDTH - 10);
-		fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.0f</text>\n", LEFT - 4, y + 4,
-				most * i / 4);
-		fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%.3g s</text>\n", x,
-				HEIGHT - 8, seconds * i / 4);
+		fprintf(out, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>\n", LEFT, y, WIDTH - 10);
+		fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 4, y + 4,
+				value);
 	}
+	for (double value = 0; value <= seconds; value += step_of(seconds))
+		fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g s</text>\n",
+				LEFT + value * SECOND * scale.x, HEIGHT - 8, value);
 	draw(out, w, scale, read_slots, 0, "stroke=\"#999\" stroke-width=\"2\"");
 	if (w->ninstances > 1)
 		draw(out, w, scale, read_at_server, 0, "stroke=\"#000\" stroke-dasharray=\"2 2\"");
