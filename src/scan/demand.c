@@ -333,11 +333,13 @@ infer_demand_room(InferScanState *scan, bool blocked)
 	if (wanted > scan->emitted)
 		room = Min(room_for_wanted(scan, wanted), scan->window.max - scan->nlive);
 	else
-		room = scan->window.rows * factor - scan->nlive;
-	if (room <= 0 && blocked)
 	{
-		room = room_for_hungry(scan);
-		factor = MAX_STRETCH;
+		room = scan->window.rows * factor - scan->nlive;
+		if (room <= 0 && blocked)
+		{
+			room = room_for_hungry(scan);
+			factor = MAX_STRETCH;
+		}
 	}
 	room = Min(room, scan->most - scan->emitted - scan->npassed);
 	return Min(room, scan->window.max * factor * SPAN_WINDOWS - (scan->tail - scan->head));
