@@ -24,7 +24,15 @@ INSERT INTO queries (name, pre, q) VALUES
     $$select t.id, s.e from t join (select g, max(slow(txt)) as e from b group by g) as s on s.g = t.id where never(t.x)$$),
   -- a relation that is known to be empty leaves its columns in a Result, which is no row to be made part of the outer side
   ('empty_relation', 'set local enable_hashjoin = off; set local enable_mergejoin = off',
-    $$select t.id, s.c from t left join (select case when never(txt) then txt else slow(txt) end as c, g from b where 4 = 1) as s on s.g = t.id order by t.id limit 2$$);
+    $$select t.id, s.c from t left join (select case when never(txt) then txt else slow(txt) end as c, g from b where 4 = 1) as s on s.g = t.id order by t.id limit 2$$),
+  -- a hash join whose table is empty asks for one outer row at most, and for none if the table is made without calls
+  ('empty_hash_table', 'set local enable_nestloop = off; set local enable_mergejoin = off',
+    $$with c as materialized (select g from b where never(txt)) select count(*) from t join c on c.g = t.g where not never(t.x)$$),
+  ('empty_cheap_hash_table', 'set local enable_nestloop = off; set local enable_mergejoin = off',
+    $$select count(*) from t join b on b.g = t.g where not never(t.x) and length(b.txt) > 20$$),
+  -- ... and if there is a first row, for all others at once
+  ('hash_table', 'set local enable_nestloop = off; set local enable_mergejoin = off; set local pg_inference.streaming_mode = batch',
+    $$with c as materialized (select g from b where not never(txt)) select count(*) from t join c on c.g = t.g where not never(t.x)$$);
 CREATE VIEW runs AS SELECT n, pre, q, 'select ''end''' AS post, true AS explained, 'count ' || name AS verdict FROM queries;
 \set ECHO none
 \i :run
