@@ -133,6 +133,7 @@ INSERT INTO queries (name, q, post) VALUES
   ('merge_target_in_call', $$merge into sink using s on s.id = sink.id when matched then update set e = ask(s.x || sink.e)$$, 'select * from sink order by id'),
   ('merge_guards', $$merge into sink using s on s.id = sink.id when matched then update set e = case when sink.id = 12 then ask(s.x) else 'other' end
     when not matched then insert values (s.id, case when s.id % 5 = 0 then emb(s.x) end)$$, 'select * from sink order by id'),
+  ('merge_many', 'merge into sink using s on s.id = sink.id' || repeat(' when matched and s.id < 0 then do nothing', 16) || ' when matched then update set e = emb(s.x)', 'select * from sink order by id'),
   ('merge_random', $$merge into sink using s on s.id = sink.id when not matched and random() < 2 then insert values (s.id, ask(s.x))$$, 'select * from sink order by id'),
   ('merge_source_filter', $$merge into sink using (select * from s where ask(s.x) < 's2') q on q.id = sink.id when not matched then insert values (q.id, emb(q.x))$$, 'select * from sink order by id'),
   ('merge_source_call', $$merge into sink using (select id, emb(x) e from s offset 0) q on q.id = sink.id when matched then update set e = q.e when not matched then insert values (q.id, q.e)$$, 'select * from sink order by id'),

@@ -41,6 +41,9 @@
 #define is_kind(action, kind)            ((action)->matched == (kind))
 #endif
 
+/* Each action is guarded by the conditions of all before it: many would be planned for seconds. */
+#define MOST_ACTIONS 16
+
 typedef struct MergeWork
 {
 	InferBuild *build;
@@ -227,7 +230,8 @@ rewrite_merge(InferRewrite *rw, ModifyTable *node, Plan *source)
 		infer_build_output(work.build, infer_extract(work.build, lfirst(lv), NIL), lfirst(ll));
 	foreach (ll, node->mergeActionLists)
 	{
-		if (ctid == NULL || node->withCheckOptionLists != NIL)
+		if (ctid == NULL || node->withCheckOptionLists != NIL ||
+			list_length(lfirst(ll)) > MOST_ACTIONS)
 			break;
 		rewrite_actions(&work, lfirst(ll), ctid, MERGE_WHEN_NOT_MATCHED_BY_TARGET);
 		if (!has_join_condition(node))
