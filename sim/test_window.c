@@ -308,6 +308,23 @@ check_groups(const int *limits, int n, int64_t rtt)
 
 #define CHECK_GROUPS(limits, rtt) check_groups(limits, sizeof(limits) / sizeof(limits[0]), rtt)
 
+/* What the ledger's gate (in flight < limit) makes of it: shut by an overload, open again when the
+ * window has recovered.
+ */
+static void
+test_rpc_E10(void)
+{
+	const int64_t in_flight = 4;
+
+	start(8, 64, 1, 1);
+	CHECK(in_flight < LIMIT());
+	CHECK(after_overload() == 4 && in_flight >= LIMIT());
+	group(1, 1000000);
+	CHECK(in_flight >= LIMIT());
+	group(1, 1000000);
+	CHECK(in_flight < LIMIT());
+}
+
 static void
 test_rpc_A_golden_shrinking(void)
 {
@@ -519,6 +536,7 @@ main(void)
 	TEST(rpc_A23);
 	TEST(rpc_A24);
 	TEST(rpc_A25);
+	TEST(rpc_E10);
 	TEST(rpc_A_golden_shrinking);
 	TEST(rpc_A_golden_batch);
 	TEST(rpc_A_golden_per_row);

@@ -173,13 +173,20 @@ is( ask(
 	'enough 0', 'exception block: gives permits back');
 is_usable('exception block');
 
-# Who waits for a permit gets it when it comes back, without asking again and again.
+# Who waits for a permit gets it when it comes back, without asking again and again. rpc_F16: a scan
+# that found all permits with another one when it began has all of its rows in the end, in both modes.
 $session = hanging('holder', "$many;");
 my $waiter = InferProc->start($node, 'waiter',
 	"SELECT 'answered', infer.embed('m', 'waiter') IS NOT NULL;");
+my %scan = map {
+	($_ => InferProc->start($node, "scan $_", "SET pg_inference.streaming_mode = $_;
+		SET pg_inference.dispatch_batch_size = 7;
+		SELECT 'rows', count(infer.embed('m', '$_ ' || i)) FROM generate_series(1, 50) i;"))
+} qw(per_row batch);
 # the holder waits, too, with what it has not sent
-ok(InferTest::wait_until(60, sub { admission('waiting') == 2 }),
-	'waiting: a second session wants a permit');
+ok(InferTest::wait_until(60, sub { admission('waiting') == 4 }),
+	'waiting: other sessions want a permit');
+is($mock->stat('requests'), $limit, 'rpc_F16: and send nothing without one');
 $mock->set('fault_hang=0');
 my $start = time;
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->backend . ')');
@@ -189,7 +196,44 @@ my $took = time - $start;
 is($out, "answered|t\n", 'waiting: gets a permit that comes back');
 note(sprintf 'waiting: took %.0f ms', 1000 * $took);
 cmp_ok($took, '<', 5, 'waiting: soon');
+foreach my $mode (sort keys %scan)
+{
+	my ($rows, $said) = $scan{$mode}->finish;
+	is($rows, "rows|50\n", "rpc_F16: $mode: all rows are answered") or diag($said);
+}
 is_usable('waiting');
+
+# rpc_F23: rows that are answered come out though all permits are with another session.
+given();
+my $gate = InferProc->start($node, 'gate', "SELECT pg_advisory_lock(1);\nSELECT pg_sleep(600);\n");
+ok(InferTest::wait_until(60, sub { ask(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted}) == 1 }),
+	'rpc_F23: the gate is closed');
+ask(q{CREATE FUNCTION pauses(i int) RETURNS int LANGUAGE plpgsql AS $$
+	BEGIN
+		IF i = 1 THEN
+			PERFORM pg_advisory_lock(1);
+		END IF;
+		RETURN i;
+	END $$});
+my $reader = InferProc->start($node, 'reader', q{
+	SET pg_inference.streaming_mode = batch;
+	SET pg_inference.dispatch_batch_size = 20;
+	SET statement_timeout = '60s';
+	SELECT 'row', pauses(i), e IS NOT NULL
+	FROM (SELECT i, infer.embed('m', 'ready ' || i) AS e FROM generate_series(1, 20) AS i OFFSET 0) AS s;
+});
+ok( InferTest::wait_until(60, sub { ask(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) == 1 }),
+	'rpc_F23: a scan has its first row');
+is($mock->stat('items'), 20, 'rpc_F23: which was answered with nineteen others');
+$session = hanging('all of them', "$many;");
+$node->safe_psql('postgres', 'SELECT pg_terminate_backend(' . $gate->backend . ')');
+($out, $err) = $reader->finish;
+is(scalar(() = $out =~ /^row\|\d+\|t$/mg), 20, 'rpc_F23: ready rows wait for nobody') or diag($err);
+is(admission('in_flight'), $limit, 'rpc_F23: the permits are where they were');
+$gate->finish;
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->backend . ')');
+$session->finish;
+is_usable('ready rows');
 
 # A crash of a backend restarts the server with an empty table.
 $session = hanging('crash', "$many;");

@@ -138,6 +138,20 @@ is($mock->stat('max_in_flight'), 10, 'rpc_F22: fifty sessions: never more than t
 is(admission('shared', 'peak, granted'), '10|2000', 'fifty sessions: it is shown');
 is_idle('shared', 'fifty sessions');
 
+# rpc_B18: sixteen sessions, each with another configuration, are the first ones of a key: it has that
+# of one of them, none of which is mixed with another's.
+given('base_ms=5');
+@results = InferProc::run_all(
+	$node, 'sixteen',
+	map {
+		my $rpm = 1000 + $_;
+		qq{SELECT 'answered', infer.complete('shared/m', 'sixteen $_', options =>
+			'{"admission_key": "sixteen", "max_concurrency": $_, "rpm": $rpm}') IS NOT NULL;\n}
+	} 1 .. 16);
+is(scalar(grep { $_->[0] =~ /^answered\|t$/m } @results), 16, 'rpc_B18: all are answered');
+is(admission('sixteen', 'max_limit BETWEEN 1 AND 16, requests_left + granted - max_limit'), 't|1000',
+	'rpc_B18: one configuration, and all of it');
+
 # ----------------------------------------------------------------------------------------------
 # Priorities: while a HIGH session wants permits, nobody below it is given one.
 
