@@ -216,8 +216,9 @@ test_rpc_D15(void)
 	CHECK(wake() == 1 && who[0] == 2);
 }
 
+/* Fewer than were asked for, the rest later: as the fan-out of F26 gets them, row by row. */
 static void
-test_line_part(void)
+test_rpc_F26_line_part(void)
 {
 	setup(8);
 	CHECK(ask(0, 100) == 8);
@@ -349,8 +350,9 @@ test_feedback_before_release(void)
 	CHECK(wake() == 1);
 }
 
+/* A whole configuration at a time, of which the first one stays (B18, B19). */
 static void
-test_configure_once(void)
+test_rpc_B18_configure_once(void)
 {
 	InferAdmissionConfig other = {.limiter = a.limiter.config, .rpm = 5};
 	bool said;
@@ -473,14 +475,14 @@ main(void)
 	TEST(rpc_D12);
 	TEST(rpc_D13_alarm);
 	TEST(rpc_D15);
-	TEST(line_part);
+	TEST(rpc_F26_line_part);
 	TEST(line_try);
 	TEST(line_fair);
 	TEST(line_priority);
 	TEST(line_absent);
 	TEST(line_expired);
 	TEST(feedback_before_release);
-	TEST(configure_once);
+	TEST(rpc_B18_configure_once);
 	TEST(fault_F60_sliding_minute);
 	TEST(rate_wakes);
 	TEST(rate_tokens);

@@ -1,8 +1,9 @@
 /*
  * sim/test_core.c - tables of input and output for src/core.
  *
- * fail_P*: the numbered statements on proofs and retries.  What a proof says of a wire is tested
- * here; that the wire is seen rightly, by the tests of the HTTP engine and those with a server.
+ * fail_P*: the numbered statements on proofs and retries; rpc_*: those of the reference.  What a
+ * proof says of a wire is tested here; that the wire is seen rightly, by the tests of the HTTP
+ * engine and those with a server.
  */
 #include "core/batch.h"
 #include "core/buf.h"
@@ -16,8 +17,9 @@
 
 /* --- words --- */
 
+/* rpc_G3: a kind of error has one name and one code, none of which is another's. */
 static void
-test_reason_words(void)
+test_rpc_G3_reason_words(void)
 {
 	for (int i = 0; i < INFER_REASON_COUNT; i++)
 	{
@@ -78,6 +80,7 @@ check_proofs(const ProofRow *rows, size_t n)
 /* all of the request left */
 #define SENT .left = true, .request_complete = true
 
+/* rpc_G2: no memory is our own fault, nothing of the server's. */
 static void
 test_fail_P1_nothing_left(void)
 {
@@ -148,6 +151,7 @@ test_fail_P6_refused_stream(void)
 	CHECK_PROOFS(rows);
 }
 
+/* rpc_G1: every way of not answering in time is a timeout, and (P4, P12) no other end is one. */
 static void
 test_fail_P7_P8_timeout_after_leaving(void)
 {
@@ -401,8 +405,9 @@ test_retry_delays(void)
 
 /* --- batches and read-ahead --- */
 
+/* rpc_F27: a size that is none, or more than the server takes, is clamped. */
 static void
-test_batch_limits(void)
+test_rpc_F27_batch_limits(void)
 {
 	const InferBatchLimits provider = {128, 1000};
 
@@ -429,8 +434,9 @@ test_batch_accepts(void)
 	CHECK(!infer_batch_accepts(limits, 1, 60, SIZE_MAX));
 }
 
+/* rpc_F5: what size 0 and the end of the input mean for a batch. */
 static void
-test_batch_leaves(void)
+test_rpc_F5_batch_leaves(void)
 {
 	const InferBatchLimits limits = {3, 100};
 	const struct
@@ -492,8 +498,9 @@ test_ramp(void)
 
 /* --- buffer --- */
 
+/* rpc_G8: what does not fit, or would overflow the count, is refused. */
 static void
-test_buf_limit(void)
+test_rpc_G8_buf_limit(void)
 {
 	InferBuf buf;
 
@@ -563,7 +570,7 @@ test_buf_json_string(void)
 int
 main(void)
 {
-	TEST(reason_words);
+	TEST(rpc_G3_reason_words);
 	TEST(fail_P1_nothing_left);
 	TEST(fail_P2_timeout_before_leaving);
 	TEST(fail_P3_cancelled_before_leaving);
@@ -579,11 +586,11 @@ main(void)
 	TEST(fail_P29_never_repeated);
 	TEST(retry_policies);
 	TEST(retry_delays);
-	TEST(batch_limits);
+	TEST(rpc_F27_batch_limits);
 	TEST(batch_accepts);
-	TEST(batch_leaves);
+	TEST(rpc_F5_batch_leaves);
 	TEST(ramp);
-	TEST(buf_limit);
+	TEST(rpc_G8_buf_limit);
 	TEST(buf_grows);
 	TEST(buf_json_string);
 	return tap_done();

@@ -96,7 +96,7 @@ test_late_looks(void)
 	}
 	ok(infer_transfer_result(transfer)->late_us >= 30000 &&
 		   infer_transfer_result(transfer)->late_us <= infer_transfer_result(transfer)->elapsed_us,
-	   "an answer that nobody looked for may have been there for that long");
+	   "rpc_E11 an answer that nobody looked for may have been there for that long");
 	give_back(transfer);
 }
 

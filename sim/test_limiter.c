@@ -3,20 +3,10 @@
  * the reference's configuration (no rules of ours, its own starts); what they say of waiters is in
  * test_admission.c under the same numbers.  Our own rules are proved by the simulator.
  *
- * Decided otherwise, or not ours to test:
- *   B1   tokens that move: a permit here is a number in the process's node; what remains of the
- *        statement (given back once, never below zero) is tested.
- *   B5   the built-in default of 20: design 6.6 decides the ceiling (1,024); that a key's own
- *        configuration counts, and that 0 means the default start, is tested.
- *   B17  partial amendments: there are none; an administrator changes one value at a time.
- *   B18  concurrent initializers: configure() is one call under the key's lock; first one wins
- * (B19). C1   the integer recovery is not there: S3's square root is what D2 tests; C1 to C3 state
- * what C3   the fractional limiter does in the same case. C2   S3 wakes all waiters once admission
- * is possible.  We wake exactly those to whom a permit is due; an abandoned one strands nobody
- * (D15), which was S3's reason. B20  which limiter a key has is the table's business
- * (shmem/admission.c). D17  timers that fail: we have none; sleepers have a deadline, and look by
- * themselves besides. D18  likewise; that a release is always possible is by construction (nothing
- * can raise).
+ * What is decided otherwise, and the statements that are tested with a server (B18, B20), are in
+ * ../docs/conformance.md.  Of B1 the tokens that move, and of B5 the built-in default of 20, are
+ * not ours; the rest of both is tested.  C1 and C3 state what the fractional limiter does in their
+ * case.
  */
 #include "core/limiter.h"
 #include "tap.h"

@@ -1,7 +1,8 @@
 /*
  * sim/test_provider.c - answers of the wire formats.
  *
- * fault_F*: classes of faults that other products have; fail_P*: the numbered statements.
+ * fault_F*: classes of faults that other products have; fail_P*: the numbered statements; rpc_*:
+ * those of the reference.
  */
 #include "provider/provider.h"
 #include "tap.h"
@@ -308,6 +309,7 @@ test_embed_plain(void)
 	check_embed("other names", "{\"ind\\u0065x\":0,\"\\u0065mbedding\":[1,0.5]}", 1, "1");
 }
 
+/* rpc_F6 */
 static void
 test_fault_F90_reversed(void)
 {
@@ -315,6 +317,7 @@ test_fault_F90_reversed(void)
 	check_embed("shuffled", VEC(2) "," VEC(0) "," VEC(3) "," VEC(1), 4, "0123");
 }
 
+/* rpc_F11, with the two below */
 static void
 test_fault_F90_duplicate(void)
 {
@@ -341,6 +344,8 @@ test_fault_F90_index_n(void)
 	check_embed("more than asked, no index", BARE(0) "," BARE(1), 1, NULL);
 }
 
+/* rpc_G4: what no answer filled in reads as an error.  rpc_F10: too few, where nothing says which.
+ */
 static void
 test_fault_F90_missing_3(void)
 {

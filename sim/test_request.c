@@ -172,7 +172,7 @@ test_provider_facts(void)
 #define X250 X50 X50 X50 X50 X50
 
 static void
-test_error_text(void)
+test_rpc_G6_error_text(void)
 {
 	const struct
 	{
@@ -222,7 +222,7 @@ test_error_text(void)
 
 /* A character of several bytes or an escape is never cut. */
 static void
-test_error_text_boundaries(void)
+test_rpc_G6_error_text_boundaries(void)
 {
 	char body[1400];
 	char text[300];
@@ -285,8 +285,8 @@ main(void)
 	TEST(provider_facts);
 	TEST(build);
 	TEST(build_too_large);
-	TEST(error_text);
-	TEST(error_text_boundaries);
+	TEST(rpc_G6_error_text);
+	TEST(rpc_G6_error_text_boundaries);
 	TEST(size_errors);
 	return tap_done();
 }

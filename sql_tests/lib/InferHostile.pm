@@ -101,6 +101,7 @@ my %answers = (
 	error_foreign => sub { answer("{\"error\":{\"message\":\"\xe6\x97\xa5 broken\"}}", '400 Bad') },
 	error_key => sub { answer('{"error":{"message":"' . 'x' x 235 . qq( $_[1]"}}), '400 Bad') },
 	error_half_key => sub { answer(qq({"error":{"message":"bad key ) . substr($_[1], 0, 7) . '*' x 12 . '"}}', '401 No') },
+	error_timeout => sub { answer('{"error":{"message":"Request timed out: timeout"}}', '500 Bad') },
 	error_control => sub { answer("{\"error\":{\"message\":\"a\x1b[31m\xff\"}}", '400 Bad') },
 	# raw answers
 	raw_nul => sub { answer('{"a":"\u0000"}') },

@@ -1,4 +1,4 @@
--- How rows are put into requests, and how answers find back: fault_F47, fault_F90.
+-- How rows are put into requests, and how answers find back: fault_F47, fault_F90; rpc_F27.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS pg_inference;
 RESET client_min_messages;
@@ -81,7 +81,7 @@ END $$;
 RESET statement_timeout;
 RESET pg_inference.streaming_mode;
 
--- the server's limits, by count (its default, without the option) and by bytes
+-- rpc_F27: the server's limits, by count (its default, without the option) and by bytes
 ALTER SERVER infer_b OPTIONS (DROP max_batch_size);
 SET pg_inference.streaming_mode = batch;
 \! mock reset
@@ -187,7 +187,7 @@ BEGIN
   RETURN jsonb_path_query_first(plan, '$.**."Rows Ahead"');
 END $$;
 SELECT rows_ahead();
--- but not more than there is memory for
+-- rpc_G8: but not more than there is memory for
 SET pg_inference.buffer_memory = '256kB';
 SELECT rows_ahead() < 1024;
 RESET pg_inference.buffer_memory;

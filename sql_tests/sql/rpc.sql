@@ -137,6 +137,16 @@ SET pg_inference.streaming_mode = per_row;
 \! mock reset
 SELECT figure('SELECT remb(x) FROM rt WHERE id <= 100', 'Peak In Flight');
 \! mock stat max_in_flight
+-- rpc_G7: bad requests say nothing of load: they move neither window nor limit; overload moves both
+SET pg_inference.max_attempts = 1;
+SET pg_inference.congestion_max_window = 8;
+CREATE TEMP TABLE before AS SELECT current_limit, decreases FROM infer.stat_admission WHERE key = 'rpc';
+SELECT figure($$SELECT remb(x || '[[mock:400]]', '{"on_error": "null"}') FROM rt WHERE id <= 40$$, 'Window Min');
+SELECT a.current_limit = b.current_limit, a.decreases - b.decreases FROM before AS b, infer.stat_admission AS a WHERE key = 'rpc';
+SELECT figure($$SELECT remb(x || '[[mock:429]]', '{"on_error": "null"}') FROM rt WHERE id <= 8$$, 'Window Min');
+SELECT a.current_limit < b.current_limit, a.decreases - b.decreases FROM before AS b, infer.stat_admission AS a WHERE key = 'rpc';
+DROP TABLE before;
+RESET pg_inference.max_attempts;
 RESET pg_inference.congestion_max_window;
 RESET pg_inference.dispatch_batch_size;
 

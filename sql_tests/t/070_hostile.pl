@@ -126,6 +126,8 @@ sub error_of
 }
 like(error_of(q{SELECT infer.embed('hostile/error_control', 'x')}),
 	qr/"a\\x1b\[31m/, 'control characters in an error text are shown, not sent');
+is( (outcomes(q{try_embed('hostile/error_timeout', 'x' || i)}))[0],
+	'|server_error|maybe_executed', 'rpc_G2: words about a timeout are none');
 unlike(error_of(q{SELECT infer.embed('hostile/length_long', 'x')}),
 	qr/embedding"/, 'half an answer is not quoted as an error text');
 like(error_of(q{SELECT infer.embed('hostile/endless_line', 'x')}),

@@ -138,16 +138,17 @@ is($mock->stat('max_in_flight'), 10, 'rpc_F22: fifty sessions: never more than t
 is(admission('shared', 'peak, granted'), '10|2000', 'fifty sessions: it is shown');
 is_idle('shared', 'fifty sessions');
 
-# rpc_B18: sixteen sessions, each with another configuration, are the first ones of a key: it has that
-# of one of them, none of which is mixed with another's.
-given('base_ms=5');
-@results = InferProc::run_all(
-	$node, 'sixteen',
-	map {
+# rpc_B18: sixteen sessions, each with a server object of its own, are the first ones of a key: it has
+# the configuration of one of them, and nothing of another's.
+ask(map {
 		my $rpm = 1000 + $_;
-		qq{SELECT 'answered', infer.complete('shared/m', 'sixteen $_', options =>
-			'{"admission_key": "sixteen", "max_concurrency": $_, "rpm": $rpm}') IS NOT NULL;\n}
-	} 1 .. 16);
+		my $url = $mock->url;
+		"CREATE SERVER sixteen_$_ FOREIGN DATA WRAPPER pg_inference
+			OPTIONS (url '$url/v1', admission_key 'sixteen', max_concurrency '$_', rpm '$rpm');"
+} 1 .. 16);
+given('base_ms=5');
+@results = InferProc::run_all($node, 'sixteen',
+	map { "SELECT 'answered', infer.complete('sixteen_$_/m', 'sixteen $_') IS NOT NULL;\n" } 1 .. 16);
 is(scalar(grep { $_->[0] =~ /^answered\|t$/m } @results), 16, 'rpc_B18: all are answered');
 is(admission('sixteen', 'max_limit BETWEEN 1 AND 16, requests_left + granted - max_limit'), 't|1000',
 	'rpc_B18: one configuration, and all of it');
