@@ -46,7 +46,7 @@ printf '%s\n' "SELECT count(*), sum(rows)::float8 ^ 2 / nullif(count(*) * sum(ro
 sql -F ' ' -f "$work/look.sql" >"$work/looks" 2>&1 &
 looker=$!
 wait "${pids[@]}"
-kill "$looker"
+kill "$looker" || cat "$work/looks"
 stats=$(curl -sf "$url/stats")
 answered=$(awk -v n="$rows" '$1 == n { s += n } END { print s + 0 }' "$work"/out.*)
 read -r _ jain least most < <(awk -v n="$sessions" 'NF == 4 && $1 == n { last = $0 } END { print last }' "$work/looks")
