@@ -32,7 +32,7 @@ my %TABLES = (
 	psink => [ { text => ['e'], int => [ 'id', 'n' ] }, ['id'] ]);
 
 # The wrappers of fixture.sql, and what they stand for. plw() is not inlined, so that the planner
-# would ask it if its argument were a constant.
+# would ask it if its argument were a constant, or became one.
 my %CALLS = (
 	slow => q{infer.complete('c', %s)},
 	slow2 => q{infer.complete('c', %s || %s)},
@@ -89,7 +89,7 @@ sub is_constant { return $_[1] !~ /\b(?!infer\.)\w+\.[a-z]/; }
 sub call
 {
 	my ($g, $function, @arguments) = @_;
-	if ($function eq 'slow' && !$g->{constant} && $g->chance(.04) && !grep { $g->is_constant($_) } @arguments)
+	if ($function eq 'slow' && !$g->{constant} && $g->chance(.04) && !grep { $g->is_constant($_) || /coalesce|case|\$/ } @arguments)
 	{
 		$g->{plw} = 1;
 		return sprintf('plw(%s)', @arguments);
