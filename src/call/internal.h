@@ -25,6 +25,7 @@
 #include "call/call.h"
 #include "core/batch.h"
 #include "core/buf.h"
+#include "core/proof.h"
 #include "core/types.h"
 #include "core/window.h"
 #include "http/transport.h"
@@ -286,5 +287,19 @@ extern bool infer_budget_allows(InferBatch *batch);
 extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);
 extern void infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution execution,
 							  int http_status, const char *detail);
+/* The attempt is over, whatever comes of it; tokens = -1: the answer does not say. */
+extern void infer_finish_landed(InferBatch *batch, InferVerdict verdict,
+								const InferHttpResult *result, int64 tokens);
+extern void infer_answer_fail(InferAnswer *answer, InferReason reason, InferExecution execution,
+							  const char *detail);
+extern void infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status,
+								 int64 elapsed_us);
+
+/* failure.c */
+extern void infer_finish_failure(InferBatch *batch, const InferFinding *finding,
+								 const InferHttpResult *result);
+
+/* reply.c */
+extern void infer_finish_reply(InferBatch *batch, const InferHttpResult *result);
 
 #endif

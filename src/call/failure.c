@@ -1,0 +1,164 @@
+/*
+ * call/failure.c - a failed attempt: its words, and whether it is said again in other words, in
+ * halves, or just again.
+ *
+ * A batch that the server refused as too large, or that holds a row it does not like, is split in
+ * halves.  Refusals are proof that nothing ran, so that no row is paid for twice, and a poison row
+ * fails alone.  Splitting does not count as an attempt: it is the same attempt at fewer rows.
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+
+#include "call/internal.h"
+#include "core/proof.h"
+#include "core/retry.h"
+
+/* Is it worth asking for the halves of this refused batch? */
+static bool
+may_split(const InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+{
+	if (batch->nanswers < 2)
+		return false;
+	if (finding->execution == INFER_NOT_ADMITTED &&
+		(finding->reason == INFER_REASON_REQUEST_TOO_LARGE ||
+		 finding->reason == INFER_REASON_BAD_REQUEST))
+		return true;
+	return infer_provider_is_size_error(result->wire.status, result->body->data, result->body->len);
+}
+
+/* Sends the same answers in new words. What was refused did not run and is no attempt. */
+static void
+rephrase(InferBatch *batch)
+{
+	batch->attempts--;
+	infer_buf_reset(&batch->body);
+	infer_batch_ready(batch);
+}
+
+static void
+split(InferBatch *batch)
+{
+	InferBatch *rest = infer_batch_new(batch->client, batch->class);
+
+	infer_batch_split(batch, rest, batch->nanswers / 2);
+	rephrase(batch);
+	rest->attempts = batch->attempts;
+	rest->floor = batch->floor;
+	rest->first_sent_us = batch->first_sent_us;
+	infer_batch_ready(rest);
+}
+
+/* Masks the key wherever it stands in a text. */
+static void
+redact(char *text, size_t len, const char *key)
+{
+	size_t key_len = strlen(key);
+	char *end = text + len;
+	char *found;
+
+	while (key_len > 0 && (found = memmem(text, end - text, key, key_len)) != NULL)
+	{
+		memset(found, '*', key_len);
+		text = found + key_len;
+	}
+}
+
+/*
+ * The words of a failed attempt, without the key: some servers repeat the one they did not like.
+ * It is read again for that, since nothing keeps it.  The body is masked before its words are
+ * taken, for these are cut and would end in half a key; the words again, for they are decoded.
+ */
+static void
+take_words(const InferClass *class, const InferHttpResult *result, char *words, size_t size)
+{
+	InferBuf *body = result->body;
+	char *header = NULL;
+	char *unused = NULL;
+	const char *key = "";
+
+	if (infer_registry_secret(class->target->server, class->userid, &header, &unused) ==
+			INFER_REASON_NONE &&
+		header != NULL)
+		key = strrchr(header, ' ') + 1;
+	words[0] = '\0';
+	if (result->wire.status >= 300 && body->len > 0)
+	{
+		redact(body->data, body->len, key);
+		infer_provider_error_text(body->data, body->len, words, size);
+	}
+	if (words[0] == '\0' && result->error != NULL)
+		strlcpy(words, result->error, size);
+	redact(words, strlen(words), key);
+	if (header != NULL)
+	{
+		explicit_bzero(header, strlen(header));
+		pfree(header);
+	}
+}
+
+/* What is to be said of a failed attempt: the remote's own words for an error status, else the
+ * library's. */
+static void
+describe(const InferBatch *batch, const InferHttpResult *result, char *detail, size_t size)
+{
+	char *converted;
+
+	take_words(batch->class, result, detail, size);
+	converted = infer_convert_lossy(detail);
+	strlcpy(detail, converted, size);
+	pfree(converted);
+	/* a server that wants to be left alone for longer than a call may take is not waited for */
+	if (result->retry_after_ms > batch->class->options.timeout_ms && detail[0] == '\0')
+		snprintf(detail, size, "it asks for a pause of " INT64_FORMAT " s, longer than the timeout",
+				 result->retry_after_ms / 1000);
+}
+
+/* Did the server refuse the request only because it does not know base64? */
+static bool
+refuses_base64(const InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+{
+	return batch->asked_base64 && finding->reason == INFER_REASON_BAD_REQUEST &&
+		   finding->execution == INFER_NOT_ADMITTED && result->body->len > 0 &&
+		   strstr(result->body->data, "encoding_format") != NULL;
+}
+
+/* A failed attempt: rephrase, split, repeat or give up. */
+void
+infer_finish_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+{
+	const InferCallOptions *options = &batch->class->options;
+	InferClientStats *stats = &batch->client->stats;
+	int status = result->wire.status;
+	int64 retry_after_ms = result->retry_after_ms;
+	bool splitting = may_split(batch, finding, result);
+	bool rephrasing = refuses_base64(batch, finding, result);
+	char detail[512];
+
+	describe(batch, result, detail, sizeof(detail));
+
+	infer_finish_landed(batch, finding->verdict, result,
+						finding->execution == INFER_NOT_ADMITTED ? 0 : -1);
+	if (rephrasing)
+	{
+		infer_class_no_base64(batch->class);
+		rephrase(batch);
+		return;
+	}
+	if (splitting)
+	{
+		split(batch);
+		return;
+	}
+	if (retry_after_ms <= options->timeout_ms &&
+		infer_retry_allowed(options->retry, batch->attempts, options->max_attempts, finding->reason,
+							finding->execution))
+	{
+		stats->retries++;
+		batch->floor = infer_proof_floor(finding->execution, batch->floor);
+		infer_batch_sleep(batch, infer_retry_delay_ms(batch->attempts, retry_after_ms,
+													  pg_prng_double(&pg_global_prng_state)));
+		return;
+	}
+	infer_finish_fail(batch, finding->reason, finding->execution, status, detail);
+}

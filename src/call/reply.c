@@ -1,0 +1,164 @@
+/*
+ * call/reply.c - a whole answer with a good status: its items become the values of the rows.
+ *
+ * What cannot be read fails the batch, a row without a usable result fails alone.  Usage is counted
+ * and put beside each answer, and what the model took is remembered for estimates.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "utils/array.h"
+
+#include "call/internal.h"
+#include "shmem/observed.h"
+
+#define USAGE_MAX 8192 /* bytes; it is some hundred */
+
+/* A real[] of n floats in the memo, with *data to be filled. */
+static struct varlena *
+make_floats(MemoryContext context, int n, float **data)
+{
+	Size size = ARR_OVERHEAD_NONULLS(1) + (Size) n * sizeof(float4);
+	ArrayType *array = MemoryContextAllocExtended(context, size, MCXT_ALLOC_HUGE);
+
+	memset(array, 0, ARR_OVERHEAD_NONULLS(1));
+	SET_VARSIZE(array, size);
+	array->ndim = 1;
+	array->dataoffset = 0;
+	array->elemtype = FLOAT4OID;
+	ARR_DIMS(array)[0] = n;
+	ARR_LBOUND(array)[0] = 1;
+	*data = (float *) ARR_DATA_PTR(array);
+	return (struct varlena *) array;
+}
+
+/* In words, why a result cannot be used; NULL where the reason says all. */
+static const char *
+item_problem(InferTask task, const InferItem *item)
+{
+	if (item->text_has_nul)
+		return "the text contains a NUL character, which PostgreSQL cannot store";
+	if (item->reason != INFER_REASON_MALFORMED_REPLY || task == INFER_TASK_EMBED)
+		return NULL;
+	return task == INFER_TASK_CALL ? "the answer is not valid Unicode, or has a number out of range"
+								   : "the text is not valid Unicode";
+}
+
+/* Moves one item of a reply into its answer. */
+static void
+take_item(InferAnswer *answer, const InferItem *item)
+{
+	MemoryContext context = infer_memo_context(answer->memo);
+	const char *problem;
+	float *floats;
+
+	if (item->reason != INFER_REASON_NONE)
+	{
+		infer_answer_fail(answer, item->reason, INFER_EXECUTED,
+						  item_problem(answer->class->task, item));
+		return;
+	}
+	answer->execution = INFER_EXECUTED;
+	if (answer->class->task == INFER_TASK_EMBED && item->dims > (int) MaxArraySize)
+		infer_answer_fail(answer, INFER_REASON_REPLY_TOO_LARGE, INFER_EXECUTED,
+						  "the embedding has more elements than an array can have");
+	else if (answer->class->task == INFER_TASK_EMBED)
+	{
+		answer->value = make_floats(context, item->dims, &floats);
+		infer_reply_floats(item, floats);
+	}
+	else
+	{
+		answer->value =
+			infer_convert_value(answer->class->task, item->text, item->text_len, context, &problem);
+		if (answer->value == NULL)
+			infer_answer_fail(answer, INFER_REASON_MALFORMED_REPLY, INFER_EXECUTED, problem);
+	}
+}
+
+/*
+ * The usage of the request that carried the answer.  When it carried several, the figures cannot be
+ * told apart, so the number of inputs is added: {"items": 128, "request": {...}}.  Each answer has
+ * its copy, so an absurdly long one is dropped.
+ */
+static char *
+make_usage(const InferReply *reply, int nanswers, MemoryContext context)
+{
+	char *usage;
+
+	if (reply->usage_json == NULL || reply->usage_len > USAGE_MAX)
+		return NULL;
+	usage = MemoryContextAlloc(context, reply->usage_len + 48);
+	if (nanswers == 1)
+		snprintf(usage, reply->usage_len + 48, "%.*s", (int) reply->usage_len, reply->usage_json);
+	else
+		snprintf(usage, reply->usage_len + 48, "{\"items\": %d, \"request\": %.*s}", nanswers,
+				 (int) reply->usage_len, reply->usage_json);
+	return usage;
+}
+
+/* Returns the tokens that the request took, -1 if its answer does not say. */
+static int64
+count_tokens(InferBatch *batch, const InferReply *reply)
+{
+	InferClientStats *stats = &batch->client->stats;
+	int64 prompt = Max(reply->prompt_tokens, 0);
+	int64 completion = Max(reply->completion_tokens, 0);
+
+	stats->prompt_tokens += prompt;
+	stats->completion_tokens += completion;
+	infer_memo_charge_tokens(batch->class->memo, prompt + completion);
+	return reply->prompt_tokens < 0 && reply->completion_tokens < 0 ? -1 : prompt + completion;
+}
+
+/* Answered requests only: how fast a server refuses says nothing of what its answers take. */
+static void
+note_figures(const InferBatch *batch, const InferReply *reply, int64 elapsed_us)
+{
+	const InferTarget *target = batch->class->target;
+	InferRequestFigures figures = {
+		.seconds = elapsed_us / 1e6,
+		.rows = batch->nanswers,
+		.input_tokens = reply->prompt_tokens,
+		.output_tokens = reply->completion_tokens,
+	};
+	InferObservedKey key;
+
+	infer_observed_key(&key, target->server->oid, batch->class->task, target->remote_model);
+	infer_observed_note(&key, target->server->name, &figures);
+}
+
+/* A whole answer with a good status: its items go to the rows. */
+void
+infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
+{
+	InferReply reply;
+	InferFault fault = {INFER_REASON_NONE};
+	int status = result->wire.status;
+	int64 elapsed_us = result->elapsed_us;
+	int64 total_us = infer_now_us() - batch->first_sent_us;
+	int64 tokens;
+
+	if (!infer_provider_parse(batch->class->provider, batch->class->task, result->body->data,
+							  result->body->len, batch->nanswers, &reply, &fault))
+	{
+		infer_finish_landed(batch, INFER_VERDICT_ERROR, result, -1);
+		infer_finish_fail(batch, fault.reason, INFER_EXECUTED, status, fault.message);
+		return;
+	}
+	tokens = count_tokens(batch, &reply);
+	for (int i = 0; i < batch->nanswers; i++)
+	{
+		InferAnswer *answer = batch->answers[i];
+
+		if (answer->state == INFER_ANSWER_DONE)
+			continue; /* an error broke this off before */
+		take_item(answer, &reply.items[i]);
+		answer->usage = make_usage(&reply, batch->nanswers, infer_memo_context(answer->memo));
+		infer_answer_resolve(batch, answer, status, total_us);
+	}
+	note_figures(batch, &reply, elapsed_us);
+	infer_reply_free(&reply);
+	infer_finish_landed(batch, INFER_VERDICT_SUCCESS, result, tokens);
+	infer_batch_free(batch);
+}
