@@ -8,11 +8,8 @@
  */
 #include "postgres.h"
 
-#include "common/pg_prng.h"
-
 #include "call/internal.h"
 #include "core/proof.h"
-#include "core/retry.h"
 
 /* Is it worth asking for the halves of this refused batch? */
 static bool
@@ -127,10 +124,7 @@ refuses_base64(const InferBatch *batch, const InferFinding *finding, const Infer
 void
 infer_finish_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
 {
-	const InferCallOptions *options = &batch->class->options;
-	InferClientStats *stats = &batch->client->stats;
 	int status = result->wire.status;
-	int64 retry_after_ms = result->retry_after_ms;
 	bool splitting = may_split(batch, finding, result);
 	bool rephrasing = refuses_base64(batch, finding, result);
 	char detail[512];
@@ -150,15 +144,7 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 		split(batch);
 		return;
 	}
-	if (retry_after_ms <= options->timeout_ms &&
-		infer_retry_allowed(options->retry, batch->attempts, options->max_attempts, finding->reason,
-							finding->execution))
-	{
-		stats->retries++;
-		batch->floor = infer_proof_floor(finding->execution, batch->floor);
-		infer_batch_sleep(batch, infer_retry_delay_ms(batch->attempts, retry_after_ms,
-													  pg_prng_double(&pg_global_prng_state)));
+	if (infer_retry_later(batch, finding, result->retry_after_ms))
 		return;
-	}
 	infer_finish_fail(batch, finding->reason, finding->execution, status, detail);
 }

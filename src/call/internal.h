@@ -283,6 +283,9 @@ extern bool infer_convert_jsonb(const char *utf8, Datum *result);
 /* budget.c */
 extern bool infer_budget_allows(InferBatch *batch);
 
+/* retry.c */
+extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms);
+
 /* finish.c */
 extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);
 extern void infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution execution,

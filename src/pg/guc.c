@@ -38,6 +38,7 @@ int infer_guc_congestion_min_window = 1;
 int infer_guc_congestion_max_window = 0;
 double infer_guc_congestion_step_coef = 1;
 int infer_guc_priority = INFER_PRIORITY_NORMAL;
+int infer_guc_random_seed = 0;
 bool infer_guc_limiter_adaptive = true;
 double infer_guc_limiter_decrease_factor = 0.5;
 int infer_guc_limiter_max_limit = 0;
@@ -263,6 +264,10 @@ define_settings_n_to_z(void)
 		"pg_inference.priority", "Who goes first where calls wait for a server.",
 		"Nobody takes what a call of higher priority waits for.", &infer_guc_priority,
 		INFER_PRIORITY_NORMAL, priorities, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_inference.random_seed", "Fixes what this session draws at random, for tests.",
+		"Two runs that do the same then draw the same; 0 draws anew.", &infer_guc_random_seed, 0, 0,
+		INT_MAX, PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.request_timeout",
 							"Time for one attempt, from connecting to the last byte.", NULL,
 							&infer_guc_request_timeout, 60000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,

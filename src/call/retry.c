@@ -1,0 +1,48 @@
+/*
+ * call/retry.c - whether a failed attempt is followed by another one, and when.
+ *
+ * The rules are core/retry's; what they need is gathered here.  The batch sleeps meanwhile: it
+ * holds neither permit nor connection.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+
+#include "call/internal.h"
+#include "core/retry.h"
+#include "pg/random.h"
+
+/* The draw of the pause: by the first input and the attempt, so that a seed fixes it. */
+static double
+draw_jitter(const InferBatch *batch)
+{
+	const InferAnswer *first = batch->answers[0];
+
+	return infer_random_draw(hash_bytes_extended((const unsigned char *) first->input,
+												 (int) first->input_len, batch->attempts));
+}
+
+/*
+ * After an attempt that failed and has landed: repeats the batch later, if the call's policy allows
+ * it.  False: this failure is the last; the batch is in no list.
+ */
+bool
+infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms)
+{
+	const InferCallOptions *options = &batch->class->options;
+	int64 delay_ms;
+
+	/* a server that wants to be left alone for longer than a call may take is not waited for */
+	if (retry_after_ms > options->timeout_ms ||
+		!infer_retry_allowed(options->retry, batch->attempts, options->max_attempts,
+							 finding->reason, finding->execution))
+		return false;
+	batch->client->stats.retries++;
+	batch->floor = infer_proof_floor(finding->execution, batch->floor);
+	delay_ms = infer_retry_delay_ms(batch->attempts, retry_after_ms, draw_jitter(batch));
+	elog(DEBUG2, "pg_inference: attempt %d failed (%s, %s), the next one in " INT64_FORMAT " ms",
+		 batch->attempts, infer_reason_name(finding->reason),
+		 infer_execution_name(finding->execution), delay_ms);
+	infer_batch_sleep(batch, delay_ms);
+	return true;
+}
