@@ -108,6 +108,28 @@ sub connections { return $_[0]->request('GET', '/stats/connections'); }
 # Texts executed at least so many times (default 1), with their counts.
 sub items { return $_[0]->request('GET', '/stats/items?min=' . ($_[1] // 1)); }
 
+# How often each fault has struck.
+sub faults { return $_[0]->request('GET', '/stats/faults'); }
+
+# What the server knows of each text (its first 47 bytes) since the last reset: text => { seen,
+# executed, first_seen, last_seen, first_executed, last_executed }, times in ms of CLOCK_MONOTONIC.
+sub ledger
+{
+	my ($self) = @_;
+	my @fields = qw(seen executed first_seen last_seen first_executed last_executed);
+	my $answer = $self->{http}->get($self->{url} . '/stats/ledger');
+	die "mock: $answer->{status} $answer->{content}" unless $answer->{success};
+	my %ledger;
+	foreach (split /\n/, $answer->{content})
+	{
+		my @values = split /\t/, $_, 7;
+		my $text = pop @values;
+		$text = $text =~ /\\/ ? JSON::PP->new->allow_nonref->decode($text) : substr($text, 1, -1);
+		@{ $ledger{$text} }{@fields} = @values;
+	}
+	return \%ledger;
+}
+
 # Connections of clients that are open now: all but the one that asks.
 sub open_connections { return $_[0]->stat('open_connections') - 1; }
 

@@ -32,6 +32,12 @@ void table_free(struct table *t)
     *t = (struct table){0};
 }
 
+void stats_fault(enum fault f)
+{
+    stats.faults++;
+    stats.of_fault[f]++;
+}
+
 void on_slots_change(void)
 {
     uint64_t now = now_ns();

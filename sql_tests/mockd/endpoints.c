@@ -75,6 +75,27 @@ static void handle_items(struct req *r, const char *query)
     reply_ok(r);
 }
 
+/* What each text has been through since the last reset: a line each, fields separated by tabs; times as of CLOCK_MONOTONIC. */
+static void handle_ledger(struct req *r)
+{
+    for (size_t i = 0; i < items.cap; i++) {
+        struct entry *e = &items.e[i];
+        if (!e->key) continue;
+        buf_fmt(&r->out, "%u\t%u\t%.3f\t%.3f\t%.3f\t%.3f\t\"", e->seen, e->executed, (double)e->first_seen / MS,
+                (double)e->last_seen / MS, (double)e->first_executed / MS, (double)e->last_executed / MS);
+        buf_json(&r->out, e->text, strlen(e->text));
+        buf_str(&r->out, "\"\n");
+    }
+    conn_reply(r, 200, "text/tab-separated-values", -1);
+}
+
+static void handle_faults(struct req *r)
+{
+    for (int f = 1; f < FAULT_end; f++) buf_fmt(&r->out, "%s\"%s\":%" PRIu64, f == 1 ? "{" : ",", fault_names[f], stats.of_fault[f]);
+    buf_str(&r->out, "}\n");
+    reply_ok(r);
+}
+
 static void handle_connections(struct req *r)
 {
     buf_str(&r->out, "[");
@@ -101,6 +122,8 @@ void handle(struct req *r)
     else if (!strcmp(r->path, "/stats")) { stats_print(&r->out); reply_ok(r); }
     else if (!strcmp(r->path, "/stats/items")) handle_items(r, query);
     else if (!strcmp(r->path, "/stats/connections")) handle_connections(r);
+    else if (!strcmp(r->path, "/stats/faults")) handle_faults(r);
+    else if (!strcmp(r->path, "/stats/ledger")) handle_ledger(r);
     else if (!strcmp(r->path, "/control")) handle_control(r, query);
     else if (!strcmp(r->path, "/reset")) { stats_reset(); schedule_clear(); buf_str(&r->out, "{}\n"); reply_ok(r); }
     else if (!strcmp(r->path, "/health")) { buf_str(&r->out, "{\"status\":\"ok\"}\n"); reply_ok(r); }

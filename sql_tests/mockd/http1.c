@@ -165,16 +165,18 @@ void conn_reply(struct req *r, int status, const char *type, double retry_after)
     else if (r->api && c->tally && c->tally <= tallies.n && tallies.t[c->tally - 1].connection == c->number) tallies.t[c->tally - 1].ok++;
     if (c->h2) { h2_reply(r, status, type, retry_after); return; }
     if (retry_after >= 0) snprintf(retry, sizeof retry, "Retry-After: %.15g\r\n", retry_after);
-    if (status == 302) snprintf(location, sizeof location, "Location: %s\r\n", set.redirect_to);
+    if (r->fault == FAULT_redirect) snprintf(location, sizeof location, "Location: %s\r\n", set.redirect_to);
     if (r->api && set.gzip && r->accepts_gzip && !big) { zip = true; gzip_stored(&r->out); }
-    if (r->api && set.chunked && !big) {
+    if (r->api && (set.chunked || r->fault == FAULT_cutchunk) && !big && r->fault != FAULT_cutclose) {
         snprintf(length, sizeof length, "Transfer-Encoding: chunked");
         chunk_body(&r->out);
-    } else snprintf(length, sizeof length, "Content-Length: %zu", r->out.len - HEADROOM + (big ? (size_t)set.big_kb * 1024 : 0));
+    } else if (r->fault == FAULT_cutclose) snprintf(length, sizeof length, "Connection: close");
+    else snprintf(length, sizeof length, "Content-Length: %zu", r->out.len - HEADROOM + (big ? (size_t)set.big_kb * 1024 : 0));
     size_t n = (size_t)snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s\r\n%s%s%s%s\r\n",
         status, status_text(status), type, length, zip ? "Content-Encoding: gzip\r\n" : "", retry, location,
         r->close ? "Connection: close\r\n" : "");
     memcpy(r->out.p + HEADROOM - n, head, n);
+    if (status == 200 && r->fault == FAULT_garbage) r->out.p[HEADROOM - n] = '\1';
     buf_free(&c->out);
     c->out = r->out;
     c->out_at = HEADROOM - n;
@@ -260,7 +262,7 @@ static bool conn_fill(struct conn *c)
     if (conn_stalls(c)) {
         c->stalled = true;
         stats.stalled++;
-        stats.faults++;
+        stats_fault(FAULT_stall);
         return false;
     }
     if (c->in_at && !c->req) { /* no request has texts in there */

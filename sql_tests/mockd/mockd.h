@@ -83,6 +83,8 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(slow_bytes, 64, 1, 1e9, "fault slow: bytes sent at a time")                                  \
     X(slow_ms, 100, 1, 1e7, "fault slow: gap between them")                                        \
     X(big_kb, 65536, 1, 1e8, "fault big: KiB of white space before the answer")                    \
+    X(late_ms, 1000, 0, 1e7, "fault late: added to the service time")                              \
+    X(redirect_status, 302, 300, 399, "fault redirect: HTTP status")                               \
     X(no_base64, 0, 0, 1, "1: encoding_format=base64 is refused (400), as an older server would")  \
     X(chunked, 0, 0, 1, "1: answers come in chunks, without Content-Length (HTTP/1.1)")            \
     X(gzip, 0, 0, 1, "1: answers are gzip'ed for clients that accept it (HTTP/1.1)")
@@ -96,8 +98,15 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(halfhang, "half of the answer, then nothing more, connection kept open")                     \
     X(stall, "connection accepted, request never read")                                            \
     X(die, "on a reused connection: work done, then closed without a byte")                        \
+    X(lost, "work done, then closed without a byte, on any connection")                            \
+    X(drop, "work not done, connection reset")                                                     \
+    X(late, "the service time is late_ms longer")                                                  \
+    X(garbage, "work done, then something that is no HTTP")                                        \
+    X(empty, "work done, 200 without a body")                                                      \
+    X(cutchunk, "work done, answer in chunks, closed in the midst")                                \
+    X(cutclose, "work done, answer of no told length, closed in the midst")                        \
     X(big, "answer after big_kb KiB of white space")                                               \
-    X(redirect, "HTTP 302 to redirect_to")                                                         \
+    X(redirect, "HTTP redirect_status to redirect_to")                                             \
     X(close, "good answer, then connection closed (Connection: close)")                            \
     X(nul, "text answers hold an escaped U+0000")                                                  \
     X(latin1, "text answers hold a byte that is not UTF-8")                                        \
@@ -120,7 +129,9 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(413, "HTTP 413")                                                                             \
     X(429, "HTTP 429 with Retry-After")                                                            \
     X(500, "HTTP 500")                                                                             \
-    X(503, "HTTP 503")
+    X(503, "HTTP 503")                                                                             \
+    X(status, "one of the HTTP statuses in refusals, work not done")                               \
+    X(donestatus, "work done, then one of the HTTP statuses in failures")
 
 enum fault {
     FAULT_none,
@@ -135,7 +146,7 @@ extern struct settings {
     SETTINGS(X)
 #undef X
     double fault[FAULT_end];
-    char reply[16], embed[16], redirect_to[128], api_key[128];
+    char reply[16], embed[16], redirect_to[128], api_key[128], refusals[128], failures[128];
 } set;
 
 struct number_setting { const char *name; double *where, def, min, max; const char *help; };
@@ -163,7 +174,12 @@ double json_number(struct json *j);
 /* counters.c */
 
 /* One open-addressing table of 64-bit keys serves items and request ids. */
-struct entry { uint64_t key; uint32_t seen, executed; char text[48]; };
+struct entry {
+    uint64_t key;
+    uint32_t seen, executed;
+    uint64_t first_seen, last_seen, first_executed, last_executed; /* ns */
+    char text[48];
+};
 struct table { struct entry *e; size_t used, cap; };
 
 extern struct table items, request_ids;
@@ -171,7 +187,7 @@ extern struct stats {
     uint64_t requests, ok, rejected, failed, faults, abandoned;
     uint64_t executed, prompt_tokens, completion_tokens, duplicate_request_ids;
     uint64_t connections, connections_now, connections_max, bytes_in, bytes_out;
-    uint64_t reused, of_a_connection_max, stalled;
+    uint64_t reused, of_a_connection_max, stalled, of_fault[FAULT_end];
     uint64_t in_flight, in_flight_max, queued, queued_max, busy;
     double busy_ns, wait_ns, capacity_ns;
     uint64_t first, last, capacity_since;
@@ -186,6 +202,7 @@ void table_free(struct table *t);
 void on_slots_change(void);
 void stats_reset(void);
 void stats_print(struct buf *b);
+void stats_fault(enum fault f);
 
 /* timers.c */
 
@@ -217,6 +234,7 @@ struct req {
     size_t dim, prompt_tokens, tokens; /* tokens: words in each completion */
     uint64_t rng;
     enum fault fault;
+    int status;                  /* what fault status or donestatus answers; 0: to be drawn */
 
     struct timer timer;
     bool in_flight, in_service;
@@ -233,6 +251,7 @@ struct req *req_new(struct conn *c);
 void req_free(struct req *r);
 const char *parse_request(struct req *r);
 void req_draw(struct req *r);
+int req_status(struct req *r, const char *among);
 double req_jitter(struct req *r);
 
 /* render.c */

@@ -133,12 +133,17 @@ void req_draw(struct req *r)
         struct entry *e = table_get(&items, it->hash);
         if (!e->seen) memcpy(e->text, it->text, it->len < sizeof e->text ? it->len : sizeof e->text - 1);
         if (!i) attempt = e->seen;
-        e->seen++;
+        if (!e->seen++) e->first_seen = r->arrived;
+        e->last_seen = r->arrived;
         char *mark = memmem(it->text, it->len, "[[mock:", 7);
         for (int f = 1; mark && f < FAULT_end; f++) {
             size_t n = strlen(fault_names[f]);
-            if ((size_t)(it->text + it->len - mark) >= 9 + n && !memcmp(mark + 7, fault_names[f], n) &&
-                !memcmp(mark + 7 + n, "]]", 2)) r->fault = (enum fault)f;
+            if ((size_t)(it->text + it->len - mark) < 9 + n || memcmp(mark + 7, fault_names[f], n)) continue;
+            if (!memcmp(mark + 7 + n, "]]", 2)) r->fault = (enum fault)f;
+            else if (mark[7 + n] == ' ' && (f == FAULT_status || f == FAULT_donestatus)) {
+                r->fault = (enum fault)f;
+                r->status = atoi(mark + 7 + n);
+            }
         }
     }
     r->rng = mix64((uint64_t)set.seed * 0x9e3779b97f4a7c15u ^ all) + attempt;
@@ -152,6 +157,17 @@ void req_draw(struct req *r)
         struct entry *e = table_get(&request_ids, r->id_hash);
         if (e->seen++) stats.duplicate_request_ids++;
     }
+}
+
+/* The status of a request with fault status or donestatus: that of its marker, else drawn. */
+int req_status(struct req *r, const char *among)
+{
+    unsigned n = 1;
+    if (r->status >= 300 && r->status <= 999) return r->status;
+    for (const char *p = among; *p; p++) n += *p == ',';
+    for (n = (unsigned)(draw(&r->rng) * n); n; n--) among = strchr(among, ',') + 1;
+    int status = atoi(among);
+    return status >= 300 && status <= 999 ? status : 500;
 }
 
 /* The lognormal factor: exp(sigma * a standard normal draw). */

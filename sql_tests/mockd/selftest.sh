@@ -179,6 +179,28 @@ print(first, len(s.recv(65536)))
 PY
 )"
 check fault-die-executed 2 "$(stat items)"
+set_ fault_lost=100
+check fault-lost "52 1" "$(status "$url/v1/embeddings" -d '{"input":"a"}') $(stat items)"
+set_ fault_drop=100
+check fault-drop "56 0" "$(status "$url/v1/embeddings" -d '{"input":"a"}') $(stat items)"
+set_ "fault_late=100&late_ms=400"
+check fault-late "28 0" "$(status -m 0.2 "$url/v1/embeddings" -d '{"input":"a"}') $(stat items)"
+check fault-late-executed 1 "$(sleep 0.4; stat items)"
+set_ fault_garbage=100
+check fault-garbage "1 1" "$(status "$url/v1/embeddings" -d '{"input":"a"}') $(stat items)"
+set_ fault_empty=100
+check fault-empty "0 0 1" "$(status "$url/v1/embeddings" -d '{"input":"a"}') $(embed '{"input":"b"}' | wc -c) $(($(stat items) - 1))"
+set_ fault_cutchunk=100
+check fault-cutchunk "18 1" "$(status "$url/v1/embeddings" -d '{"input":"a"}') $(stat items)"
+set_ fault_cutclose=100
+check fault-cutclose "0 invalid JSON" "$(status "$url/v1/embeddings" -d '{"input":"a"}') $(embed '{"input":"a"}' | json d)"
+set_ "fault_status=100&refusals=418,451"
+check fault-status "True 0" "$(for i in $(seq 20); do code /v1/embeddings -d "{\"input\":\"$i\"}"; echo; done | python3 -c "import sys; print({l.strip() for l in sys.stdin}=={'418','451'})") $(stat items)"
+set_ "fault_donestatus=100&failures=504"
+check fault-donestatus "504 1" "$(code /v1/embeddings -d '{"input":"a"}') $(stat items)"
+set_ ""
+check marker-status "422 503 1" "$(code /v1/embeddings -d '{"input":"a [[mock:status 422]]"}') $(code /v1/embeddings -d '{"input":"a [[mock:donestatus 503]]"}') $(stat items)"
+check faults-told "1 1" "$(curl -s "$url/stats/faults" | json "d['status'], d['donestatus']" | tr -d '(),')"
 set_ ""
 curl -s "$url/v1/embeddings" -d '{"input":"a"}' -o /dev/null --next -s -o /dev/null "$url/v1/embeddings" -d '{"input":"b"}'
 check connections "2 1" "$(curl -s "$url/stats/connections" | json "d[0]['requests']") $(stat requests_on_reused_connections)"
@@ -212,6 +234,11 @@ for i in 1 2; do embed '{"input":["same","other '$i'"],"dimensions":2}' >/dev/nu
 check duplicates 1 "$(stat duplicate_items)"
 check distinct 3 "$(stat distinct_items)"
 check items-list same "$(curl -s "$url/stats/items?min=2" | json "d[0]['text']")"
+check ledger "2 2 True" "$(curl -s "$url/stats/ledger" | python3 -c "
+import json, sys
+rows = {json.loads(f[6]): f for f in (l.rstrip('\\n').split('\\t') for l in sys.stdin)}
+f = rows['same']
+print(f[0], f[1], sorted(f[2:6], key=float) == [f[i] for i in (2, 4, 3, 5)] and rows['other 1'][:2] == ['1', '1'])")"
 for i in 1 2 3; do curl -s -H 'X-Request-Id: abc' "$url/v1/embeddings" -d '{"input":"r"}' >/dev/null; done
 check request-ids 2 "$(stat duplicate_request_ids)"
 set_ "base_ms=300&slots=1"

@@ -28,11 +28,15 @@ static void slot_free(struct req *r)
 
 void executed(struct req *r)
 {
-    for (size_t i = 0; i < r->n_items; i++) table_get(&items, r->items[i].hash)->executed++;
+    stats.last = now_ns();
+    for (size_t i = 0; i < r->n_items; i++) {
+        struct entry *e = table_get(&items, r->items[i].hash);
+        if (!e->executed++) e->first_executed = stats.last;
+        e->last_executed = stats.last;
+    }
     stats.executed += r->n_items;
     stats.prompt_tokens += r->prompt_tokens;
     stats.completion_tokens += r->tokens * r->n_items;
-    stats.last = now_ns();
     check_scheduled();
 }
 
@@ -53,23 +57,24 @@ static void deliver(struct req *r)
     static const int status_of[FAULT_end] = {
         [FAULT_400] = 400, [FAULT_401] = 401, [FAULT_403] = 403, [FAULT_404] = 404, [FAULT_413] = 413, [FAULT_429] = 429, [FAULT_500] = 500, [FAULT_503] = 503};
     if (r->fault == FAULT_die && !conn_is_reused(r)) r->fault = FAULT_none;
-    if (r->fault) stats.faults++;
-    if (r->fault == FAULT_redirect) { conn_reply(r, 302, "text/plain", -1); return; }
-    if (status_of[r->fault]) {
-        reply_error(r, status_of[r->fault], "injected", "injected fault");
-        return;
-    }
+    int status = status_of[r->fault];
+    if (r->fault) stats_fault(r->fault);
+    if (r->fault == FAULT_redirect) { conn_reply(r, (int)set.redirect_status, "text/plain", -1); return; }
+    if (r->fault == FAULT_drop) { conn_abort(r, false); return; }
+    if (r->fault == FAULT_status) status = req_status(r, set.refusals);
+    if (status) { reply_error(r, status, "injected", "injected fault"); return; }
     executed(r);
     switch (r->fault) {
     case FAULT_reset: conn_abort(r, false); return;
-    case FAULT_die: conn_die(r); return;
+    case FAULT_die: case FAULT_lost: conn_die(r); return;
     case FAULT_hang: return; /* stays attached to its connection until the client gives up */
-    case FAULT_close: r->close = true; break;
+    case FAULT_donestatus: reply_error(r, req_status(r, set.failures), "injected", "failed after the work"); return;
+    case FAULT_close: case FAULT_garbage: r->close = true; break;
     default: break;
     }
-    render_answer(r);
+    if (r->fault != FAULT_empty) render_answer(r);
     stats.ok++;
-    if (r->fault == FAULT_partial) conn_abort(r, true);
+    if (r->fault == FAULT_partial || r->fault == FAULT_cutchunk || r->fault == FAULT_cutclose) conn_abort(r, true);
     else conn_reply(r, 200, "application/json", -1);
 }
 
@@ -99,7 +104,7 @@ static void stream_next(void *arg)
     }
     slot_free(r);
     executed(r);
-    if (r->fault) stats.faults++;
+    if (r->fault) stats_fault(r->fault);
     if (!c) { stats.abandoned++; req_free(r); }
     else if (r->ended) { stats.ok++; conn_detach(r); }
     else conn_abort(r, true);
@@ -124,6 +129,7 @@ void start(struct req *r, bool at_once)
     bool trickle = r->streaming && (r->fault == FAULT_none || r->fault == FAULT_partial || r->fault == FAULT_slow || r->fault == FAULT_close);
     double ms = set.base_ms + set.item_ms * (double)r->n_items;
     if (!trickle) ms += set.token_ms * (double)(r->tokens * r->n_items);
+    if (r->fault == FAULT_late) ms += set.late_ms;
     r->started = now_ns();
     r->in_service = true;
     stats.busy++;

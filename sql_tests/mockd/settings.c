@@ -17,6 +17,8 @@ const struct string_setting string_settings[] = {
     {"reply", set.reply, sizeof set.reply, "words", "completion text: words, echo, yesno or json"},
     {"embed", set.embed, sizeof set.embed, "hash", "embeddings: hash (unrelated to the text) or ngram (similar texts are near)"},
     {"redirect_to", set.redirect_to, sizeof set.redirect_to, "http://127.0.0.1:5432/", "where fault redirect points"},
+    {"refusals", set.refusals, sizeof set.refusals, "418", "statuses of fault status, separated by commas"},
+    {"failures", set.failures, sizeof set.failures, "500", "statuses of fault donestatus, separated by commas"},
     {"api_key", set.api_key, sizeof set.api_key, "", "if not empty, 'Authorization: Bearer KEY' is required"},
 };
 const size_t string_settings_count = ARRAY_LEN(string_settings);
