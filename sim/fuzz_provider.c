@@ -232,6 +232,7 @@ try_error(const char *body, size_t len)
 	for (const char *p = text; *p != '\0'; p++)
 		CHECK((unsigned char) *p >= 0x20 && *p != 0x7f);
 	infer_provider_is_size_error(400, body, len);
+	infer_provider_is_quota_error(429, body, len);
 	free(text);
 }
 

@@ -179,11 +179,11 @@ test_fail_P9_P10_overload(void)
 		{"429 early, then reset", WIRE(.end = INFER_WIRE_DISCONNECT, .left = true, .status = 429),
 		 INFER_REASON_OVERLOADED, NA, INFER_VERDICT_OVERLOADED},
 		{"503", WIRE(SENT, .status = 503), INFER_REASON_OVERLOADED, ME, INFER_VERDICT_OVERLOADED},
-		{"503 trusted", WIRE(SENT, .status = 503, .trusted = true), INFER_REASON_OVERLOADED, NA,
-		 INFER_VERDICT_OVERLOADED},
+		{"503 trusted", WIRE(SENT, .status = 503, .trust = INFER_TRUST_DIRECT),
+		 INFER_REASON_OVERLOADED, NA, INFER_VERDICT_OVERLOADED},
 		{"529", WIRE(SENT, .status = 529), INFER_REASON_OVERLOADED, ME, INFER_VERDICT_OVERLOADED},
-		{"529 trusted", WIRE(SENT, .status = 529, .trusted = true), INFER_REASON_OVERLOADED, NA,
-		 INFER_VERDICT_OVERLOADED},
+		{"529 trusted", WIRE(SENT, .status = 529, .trust = INFER_TRUST_PROVIDER),
+		 INFER_REASON_OVERLOADED, NA, INFER_VERDICT_OVERLOADED},
 	};
 
 	CHECK_PROOFS(rows);
@@ -200,10 +200,10 @@ typedef struct StatusRow
 static const StatusRow status_rows[] = {
 	{300, INFER_REASON_REDIRECTED, NA, NA},        {302, INFER_REASON_REDIRECTED, NA, NA},
 	{400, INFER_REASON_BAD_REQUEST, NA, NA},       {401, INFER_REASON_UNAUTHENTICATED, NA, NA},
-	{402, INFER_REASON_BAD_REQUEST, NA, NA},       {403, INFER_REASON_PERMISSION_DENIED, NA, NA},
+	{402, INFER_REASON_QUOTA_EXCEEDED, NA, NA},    {403, INFER_REASON_PERMISSION_DENIED, NA, NA},
 	{404, INFER_REASON_NOT_FOUND, NA, NA},         {405, INFER_REASON_BAD_REQUEST, NA, NA},
-	{406, INFER_REASON_BAD_REQUEST, NA, NA},       {408, INFER_REASON_BAD_REQUEST, ME, NA},
-	{409, INFER_REASON_BAD_REQUEST, ME, ME},       {411, INFER_REASON_BAD_REQUEST, NA, NA},
+	{406, INFER_REASON_BAD_REQUEST, NA, NA},       {408, INFER_REASON_TIMEOUT, ME, NA},
+	{409, INFER_REASON_CONFLICT, ME, ME},          {411, INFER_REASON_BAD_REQUEST, NA, NA},
 	{413, INFER_REASON_REQUEST_TOO_LARGE, NA, NA}, {414, INFER_REASON_BAD_REQUEST, NA, NA},
 	{415, INFER_REASON_BAD_REQUEST, NA, NA},       {421, INFER_REASON_BAD_REQUEST, NA, NA},
 	{422, INFER_REASON_BAD_REQUEST, NA, NA},       {424, INFER_REASON_BAD_REQUEST, ME, ME},
@@ -231,12 +231,38 @@ test_fail_P11_statuses(void)
 		snprintf(name, sizeof(name), "%d", row->status);
 		CHECK_ROW(found.reason == row->reason, name);
 		CHECK_ROW(found.execution == row->execution, name);
-		wire.trusted = true;
+		wire.trust = INFER_TRUST_PROXY;
+		CHECK_ROW(infer_proof_classify(&wire).execution == row->execution, name);
+		wire.trust = INFER_TRUST_PROVIDER;
+		CHECK_ROW(infer_proof_classify(&wire).execution == row->trusted, name);
+		wire.trust = INFER_TRUST_DIRECT;
 		CHECK_ROW(infer_proof_classify(&wire).execution == row->trusted, name);
 		/* the status stands whatever happened to the rest of its body */
 		wire.end = INFER_WIRE_PARTIAL;
 		CHECK_ROW(infer_proof_classify(&wire).reason == row->reason, name);
 	}
+}
+
+/* Used up is not busy: the controllers do not move, and no pause helps. */
+static void
+test_fail_P9_quota(void)
+{
+	const ProofRow rows[] = {
+		{"402", WIRE(SENT, .status = 402), INFER_REASON_QUOTA_EXCEEDED, NA, INFER_VERDICT_ERROR},
+		{"429", WIRE(SENT, .status = 429, .quota = true), INFER_REASON_QUOTA_EXCEEDED, NA,
+		 INFER_VERDICT_ERROR},
+		{"429 behind a proxy", WIRE(SENT, .status = 429, .quota = true, .trust = INFER_TRUST_PROXY),
+		 INFER_REASON_QUOTA_EXCEEDED, NA, INFER_VERDICT_ERROR},
+		{"given up meanwhile",
+		 WIRE(.end = INFER_WIRE_CANCELLED, SENT, .status = 429, .quota = true),
+		 INFER_REASON_CANCELLED, NA, INFER_VERDICT_IGNORE},
+		{"408", WIRE(SENT, .status = 408, .trust = INFER_TRUST_DIRECT), INFER_REASON_TIMEOUT, NA,
+		 INFER_VERDICT_ERROR},
+		{"1xx only, then lost", WIRE(.end = INFER_WIRE_DISCONNECT, SENT, .status = 100),
+		 INFER_REASON_DISCONNECTED, ME, INFER_VERDICT_ERROR},
+	};
+
+	CHECK_PROOFS(rows);
 }
 
 static void
@@ -306,7 +332,7 @@ test_fail_P19_every_wire(void)
 								  .request_complete = bits & 2,
 								  .refused_stream = bits & 4,
 								  .has_body = bits & 8,
-								  .trusted = bits & 16,
+								  .trust = bits & 16 ? INFER_TRUST_DIRECT : INFER_TRUST_UNKNOWN,
 								  .status = statuses[s]};
 				bool success = wire.status >= 200 && wire.status < 300;
 				InferFinding found = infer_proof_classify(&wire);
@@ -338,6 +364,8 @@ test_fail_P29_never_repeated(void)
 		INFER_REASON_CREDENTIAL_MISSING,
 		INFER_REASON_CREDENTIAL_WITHHELD,
 		INFER_REASON_CANCELLED,
+		INFER_REASON_QUOTA_EXCEEDED,
+		INFER_REASON_CONFLICT,
 		INFER_REASON_UNAUTHENTICATED,
 		INFER_REASON_PERMISSION_DENIED,
 		INFER_REASON_NOT_FOUND,
@@ -579,6 +607,7 @@ main(void)
 	TEST(fail_P7_P8_timeout_after_leaving);
 	TEST(fail_P9_P10_overload);
 	TEST(fail_P11_statuses);
+	TEST(fail_P9_quota);
 	TEST(fail_P12_P13_P15_broken_success);
 	TEST(fail_P16_garbage_status_line);
 	TEST(fail_P17_P18_floor);

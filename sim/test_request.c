@@ -278,6 +278,38 @@ test_size_errors(void)
 				  rows[i].body);
 }
 
+static void
+test_fail_P9_quota_errors(void)
+{
+	const struct
+	{
+		int status;
+		const char *body;
+		bool is;
+	} rows[] = {
+		{402, "", true},
+		{429, "{\"error\":{\"message\":\"x\",\"code\":\"insufficient_quota\"}}", true},
+		{429, "{\"error\":{\"message\":\"x\",\"type\":\"insufficient_quota\"}}", true},
+		{429, "{\"error\":{\"message\":\"x\",\"code\":\"credit_balance_exhausted\"}}", true},
+		{429, "{\"error\":{\"message\":\"Your spend limit is reached\"}}", true},
+		{403, "{\"error\":{\"message\":\"x\",\"code\":\"billing_hard_limit_reached\"}}", true},
+		{400, "{\"error\":{\"message\":\"Your credit balance is too low to access the API.\"}}",
+		 true},
+		{429, "{\"error\":{\"message\":\"You exceeded your quota of requests per minute\"}}",
+		 false},
+		{429, "{\"error\":{\"code\":\"rate_limit_exceeded\"},\"input\":\"insufficient_quota\"}",
+		 false},
+		{429, "", false},
+		{500, "{\"error\":{\"message\":\"x\",\"code\":\"insufficient_quota\"}}", false},
+		{200, "insufficient_quota", false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CHECK_ROW(infer_provider_is_quota_error(rows[i].status, rows[i].body,
+												strlen(rows[i].body)) == rows[i].is,
+				  rows[i].body);
+}
+
 int
 main(void)
 {
@@ -288,5 +320,6 @@ main(void)
 	TEST(rpc_G6_error_text);
 	TEST(rpc_G6_error_text_boundaries);
 	TEST(size_errors);
+	TEST(fail_P9_quota_errors);
 	return tap_done();
 }

@@ -131,7 +131,8 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(500, "HTTP 500")                                                                             \
     X(503, "HTTP 503")                                                                             \
     X(status, "one of the HTTP statuses in refusals, work not done")                               \
-    X(donestatus, "work done, then one of the HTTP statuses in failures")
+    X(donestatus, "work done, then one of the HTTP statuses in failures")                           \
+    X(quota, "HTTP 429 with Retry-After, whose code says that the account's quota is used up")
 
 enum fault {
     FAULT_none,

@@ -67,7 +67,8 @@ SELECT name, value, pg_temp.try_option(name, value) FROM (VALUES
   (20, 'allow_cleartext', 'on'), (21, 'allow_cleartext', 'perhaps'),
   (22, 'node', 'a'), (23, 'node', ''), (24, 'node', E'a\nb'),
   (25, 'admission_key', 'gpu'),
-  (26, 'rpm', '60'), (27, 'rpm', '0'), (28, 'tpm', '1000000'), (29, 'tpm', 'many')) AS o(n, name, value) ORDER BY n;
+  (26, 'rpm', '60'), (27, 'rpm', '0'), (28, 'tpm', '1000000'), (29, 'tpm', 'many'),
+  (30, 'trust', 'direct'), (31, 'trust', 'blindly')) AS o(n, name, value) ORDER BY n;
 SELECT pg_temp.try_option('admission_key', E'gr\xc3\xb6\xc3\x9fe');
 SELECT pg_temp.try_option('admission_key', repeat('k', 127));
 SELECT pg_temp.try_option('admission_key', repeat('k', 128));

@@ -131,11 +131,22 @@ infer_finish_landed(InferBatch *batch, InferVerdict verdict, const InferHttpResu
 	infer_batch_landed(batch, &outcome, &news);
 }
 
+/* What the wire saw, what the body says and whom the server's owner trusts, put together. */
+static InferFinding
+classify(const InferBatch *batch, const InferHttpResult *result)
+{
+	InferWire wire = result->wire;
+
+	wire.trust = batch->class->target->server->trust;
+	wire.quota = infer_provider_is_quota_error(wire.status, result->body->data, result->body->len);
+	return infer_proof_classify(&wire);
+}
+
 /* The end of a running batch's transfer. */
 void
 infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 {
-	InferFinding finding = infer_proof_classify(&result->wire);
+	InferFinding finding = classify(batch, result);
 	InferClientStats *stats = &batch->client->stats;
 
 	stats->bytes_sent += result->bytes_sent;

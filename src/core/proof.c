@@ -13,9 +13,9 @@
  * Of a 2xx, a body byte proves the execution.  Without one, some servers have only sent their head
  * early, and an empty answer is a promise broken: both may have been executed.
  *
- * A proxy writes 503 and 408 also for requests that reached the server behind it, so these prove
- * that nothing ran only if the server object says that its address is trusted to be the server
- * itself.  Gateway statuses (502, 504, 52x) never do.
+ * A proxy writes 503, 408 and 529 also for requests that reached the server behind it, so these
+ * prove that nothing ran only if the server object says that nobody but the server, or the service
+ * as a whole, answers at its address (trust).  Gateway statuses (502, 504, 52x) never do.
  */
 #include "core/proof.h"
 
@@ -61,10 +61,16 @@ reason_of_status(int status)
 	{
 		case 401:
 			return INFER_REASON_UNAUTHENTICATED;
+		case 402:
+			return INFER_REASON_QUOTA_EXCEEDED;
 		case 403:
 			return INFER_REASON_PERMISSION_DENIED;
 		case 404:
 			return INFER_REASON_NOT_FOUND;
+		case 408:
+			return INFER_REASON_TIMEOUT;
+		case 409:
+			return INFER_REASON_CONFLICT;
 		case 413:
 			return INFER_REASON_REQUEST_TOO_LARGE;
 		case 429:
@@ -81,8 +87,10 @@ reason_of_status(int status)
 
 /* What a final status other than 2xx proves. */
 static InferExecution
-execution_of_status(int status, bool trusted)
+execution_of_status(int status, InferTrust trust)
 {
+	bool own = trust == INFER_TRUST_DIRECT || trust == INFER_TRUST_PROVIDER;
+
 	if (status >= 300 && status < 400)
 		return INFER_NOT_ADMITTED;
 	switch (status)
@@ -90,7 +98,7 @@ execution_of_status(int status, bool trusted)
 		case 408: /* "your request did not arrive", unless a proxy means its upstream */
 		case 503:
 		case 529:
-			return trusted ? INFER_NOT_ADMITTED : INFER_MAYBE_EXECUTED;
+			return own ? INFER_NOT_ADMITTED : INFER_MAYBE_EXECUTED;
 		case 409: /* in progress under the same idempotency key */
 		case 424: /* text-embeddings-inference: the model failed while running */
 		case 499: /* a proxy's note that the client went away */
@@ -108,10 +116,12 @@ execution_of_status(int status, bool trusted)
 }
 
 static InferVerdict
-verdict_of(InferReason reason, bool left)
+verdict_of(InferReason reason, bool left, int status)
 {
 	if (!left || reason == INFER_REASON_CANCELLED)
 		return INFER_VERDICT_IGNORE;
+	if (status == 408) /* our upload was slow: no word about load */
+		return INFER_VERDICT_ERROR;
 	switch (reason)
 	{
 		case INFER_REASON_NONE:
@@ -125,9 +135,9 @@ verdict_of(InferReason reason, bool left)
 }
 
 static InferFinding
-finding(InferReason reason, InferExecution execution, bool left)
+finding(const InferWire *wire, InferReason reason, InferExecution execution)
 {
-	return (InferFinding){reason, execution, verdict_of(reason, left)};
+	return (InferFinding){reason, execution, verdict_of(reason, wire->left, wire->status)};
 }
 
 /* A 2xx status came; how did its body end? */
@@ -140,15 +150,15 @@ classify_success_status(const InferWire *wire)
 	{
 		case INFER_WIRE_OK:
 			if (wire->has_body)
-				return finding(INFER_REASON_NONE, INFER_EXECUTED, true);
-			return finding(INFER_REASON_INCOMPLETE_REPLY, execution, true);
+				return finding(wire, INFER_REASON_NONE, INFER_EXECUTED);
+			return finding(wire, INFER_REASON_INCOMPLETE_REPLY, execution);
 		case INFER_WIRE_DISCONNECT:
 		case INFER_WIRE_PARTIAL:
-			return finding(INFER_REASON_INCOMPLETE_REPLY, execution, true);
+			return finding(wire, INFER_REASON_INCOMPLETE_REPLY, execution);
 		case INFER_WIRE_TOO_LARGE:
-			return finding(INFER_REASON_REPLY_TOO_LARGE, INFER_EXECUTED, true);
+			return finding(wire, INFER_REASON_REPLY_TOO_LARGE, INFER_EXECUTED);
 		default:
-			return finding(reason_of_end(wire->end), execution, true);
+			return finding(wire, reason_of_end(wire->end), execution);
 	}
 }
 
@@ -158,7 +168,7 @@ infer_proof_classify(const InferWire *wire)
 	InferReason reason = reason_of_end(wire->end);
 
 	if (!wire->left)
-		return finding(reason, INFER_NOT_ADMITTED, false);
+		return finding(wire, reason, INFER_NOT_ADMITTED);
 
 	if (wire->status >= 200 && wire->status < 300)
 		return classify_success_status(wire);
@@ -166,13 +176,13 @@ infer_proof_classify(const InferWire *wire)
 	{
 		/* cancelled stays cancelled, but the status still tells what it cost */
 		if (wire->end != INFER_WIRE_CANCELLED)
-			reason = reason_of_status(wire->status);
-		return finding(reason, execution_of_status(wire->status, wire->trusted), true);
+			reason = wire->quota ? INFER_REASON_QUOTA_EXCEEDED : reason_of_status(wire->status);
+		return finding(wire, reason, execution_of_status(wire->status, wire->trust));
 	}
 
 	if (wire->refused_stream || !wire->request_complete)
-		return finding(reason, INFER_NOT_ADMITTED, true);
-	return finding(reason, INFER_MAYBE_EXECUTED, true);
+		return finding(wire, reason, INFER_NOT_ADMITTED);
+	return finding(wire, reason, INFER_MAYBE_EXECUTED);
 }
 
 InferExecution

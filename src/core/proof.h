@@ -33,8 +33,9 @@ typedef struct InferWire
 	bool refused_stream;   /* HTTP/2 REFUSED_STREAM or GOAWAY proof of non-processing */
 	int status;            /* final HTTP status, 0 = none */
 	bool has_body;         /* at least one body byte of a 2xx was received */
-	bool trusted;          /* the peer is the server itself, not perhaps a proxy: its 503 and 408
-							* prove that nothing ran (default false; set by the caller) */
+	/* set by the caller, who knows the server and reads bodies */
+	InferTrust trust; /* who may have written the status */
+	bool quota;       /* the body says that money or quota is used up, not that it is busy */
 } InferWire;
 
 typedef struct InferFinding

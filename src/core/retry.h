@@ -11,7 +11,7 @@
 
 /* attempts = how many were made. BAD_REQUEST, UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND,
  * REDIRECTED, EGRESS_DENIED, CREDENTIAL_*, REQUEST_TOO_LARGE, MALFORMED/MISSING/MISALIGNED,
- * EXECUTED of any reason, BUDGET and INTERNAL are never repeated. */
+ * QUOTA_EXCEEDED, CONFLICT, EXECUTED of any reason, BUDGET and INTERNAL are never repeated. */
 extern bool infer_retry_allowed(InferRetryPolicy policy, int attempts, int max_attempts,
 								InferReason reason, InferExecution execution);
 /* Milliseconds to wait before attempt number attempts + 1; draw in [0,1); retry_after_ms < 0: none

@@ -43,9 +43,11 @@ typedef enum InferReason
 	INFER_REASON_CREDENTIAL_MISSING,  /* the key file or variable cannot be read */
 	INFER_REASON_CREDENTIAL_WITHHELD, /* a key would have travelled in clear text */
 	INFER_REASON_CANCELLED,           /* given up by us */
-	INFER_REASON_TIMEOUT,             /* request_timeout */
+	INFER_REASON_TIMEOUT,             /* request_timeout; 408 */
 	INFER_REASON_DISCONNECTED,        /* the connection ended without a whole answer head */
 	INFER_REASON_OVERLOADED,          /* 429, or 503 */
+	INFER_REASON_QUOTA_EXCEEDED,      /* 402, or a body that says so: asking again is no use */
+	INFER_REASON_CONFLICT,            /* 409 */
 	INFER_REASON_UNAUTHENTICATED,     /* 401 */
 	INFER_REASON_PERMISSION_DENIED,   /* 403 */
 	INFER_REASON_NOT_FOUND,           /* 404 */
@@ -71,6 +73,15 @@ typedef enum InferVerdict
 	INFER_VERDICT_ERROR, /* not a sign of load: no controller moves */
 	INFER_VERDICT_IGNORE /* cancelled, never sent */
 } InferVerdict;
+
+/* Who may have written a status that comes from a server's address. */
+typedef enum InferTrust
+{
+	INFER_TRUST_UNKNOWN,
+	INFER_TRUST_DIRECT,   /* the inference server itself, with nothing in between */
+	INFER_TRUST_PROVIDER, /* a hosted service that answers for its own front end */
+	INFER_TRUST_PROXY     /* perhaps a proxy or gateway that has lost the server behind it */
+} InferTrust;
 
 typedef enum InferStreamingMode
 {

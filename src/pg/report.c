@@ -61,6 +61,12 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_OVERLOADED] = {"the server is overloaded",
 								 "Lower the server's max_concurrency, or allow more attempts with "
 								 "pg_inference.max_attempts."},
+	[INFER_REASON_QUOTA_EXCEEDED] = {"the account's quota or credit is used up",
+									 "Check plan, limits and balance of the account that the API "
+									 "key belongs to."},
+	[INFER_REASON_CONFLICT] = {"the server reports a conflict",
+							   "Another request with the same idempotency key may still run; "
+							   "try again later."},
 	[INFER_REASON_UNAUTHENTICATED] = {"the server does not accept the API key",
 									  "Check the user mapping of the current role; without one "
 									  "no key is sent."},
@@ -270,7 +276,8 @@ report_hint(const InferFailure *failure)
 	/* more attempts are of no use where none may follow */
 	if (failure->reason == INFER_REASON_OVERLOADED && failure->execution != INFER_NOT_ADMITTED)
 		return "Lower the server's max_concurrency. What may have run is repeated only with "
-			   "pg_inference.retry = ambiguous.";
+			   "pg_inference.retry = ambiguous; the server's option trust says whether its 503 "
+			   "proves that nothing ran.";
 	return reason_text(failure->reason)->hint;
 }
 

@@ -279,8 +279,20 @@ contains(const char *text, size_t len, const char *words)
 	return false;
 }
 
+/* Only the remote's message and code are searched, for the rest of a body may repeat our input. */
+static bool
+says_any(const ErrorBody *error, const char *const *words, size_t nwords)
+{
+	for (size_t i = 0; i < nwords; i++)
+	{
+		if (contains(error->text, error->text_len, words[i]) ||
+			contains(error->code, strlen(error->code), words[i]))
+			return true;
+	}
+	return false;
+}
+
 /*
- * Only the remote's message and code are searched, for the rest of a body may repeat our input.
  * llama.cpp answers 500 when an input exceeds its batch; its words are unmistakable.
  */
 bool
@@ -316,11 +328,26 @@ infer_provider_is_size_error(int status, const char *body, size_t len)
 	if (status == 500)
 		return contains(error.text, error.text_len, "too large to process") ||
 			   contains(error.text, error.text_len, "physical batch size");
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-	{
-		if (contains(error.text, error.text_len, words[i]) ||
-			contains(error.code, strlen(error.code), words[i]))
-			return true;
-	}
-	return false;
+	return says_any(&error, words, sizeof(words) / sizeof(words[0]));
+}
+
+/*
+ * Codes and words that are about money.  "Quota" alone is none of them: some services mean requests
+ * per minute by it, and these come back.
+ */
+bool
+infer_provider_is_quota_error(int status, const char *body, size_t len)
+{
+	static const char *const words[] = {"insufficient_quota",   "insufficient_balance",
+										"insufficient balance", "insufficient_credits",
+										"insufficient_funds",   "billing_hard_limit",
+										"billing_not_active",   "credit balance is too low",
+										"credit_balance",       "spend_limit",
+										"spend limit",          "spending limit"};
+	ErrorBody error;
+
+	if (status != 400 && status != 403 && status != 429)
+		return status == 402;
+	read_error_body(body, len, &error);
+	return says_any(&error, words, sizeof(words) / sizeof(words[0]));
 }

@@ -100,5 +100,7 @@ extern void infer_reply_free(InferReply *reply);
 extern void infer_provider_error_text(const char *body, size_t len, char *out, size_t out_size);
 /* Does a 400/413 body say that the batch was too large (to be split)? For later issues too. */
 extern bool infer_provider_is_size_error(int status, const char *body, size_t len);
+/* Does a 4xx body say that money or a quota is used up, so that no pause will help? */
+extern bool infer_provider_is_quota_error(int status, const char *body, size_t len);
 
 #endif

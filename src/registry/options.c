@@ -154,6 +154,25 @@ infer_apply_tpm(const char *name, const char *value, InferServer *server)
 }
 
 static void
+infer_apply_trust(const char *name, const char *value, InferServer *server)
+{
+	static const char *const words[] = {
+		[INFER_TRUST_UNKNOWN] = "unknown",
+		[INFER_TRUST_DIRECT] = "direct",
+		[INFER_TRUST_PROVIDER] = "provider",
+		[INFER_TRUST_PROXY] = "proxy",
+	};
+
+	for (int i = 0; i < lengthof(words); i++)
+		if (strcmp(value, words[i]) == 0)
+		{
+			server->trust = (InferTrust) i;
+			return;
+		}
+	infer_bad_value(name, value, "direct, provider, proxy or unknown");
+}
+
+static void
 infer_apply_url(const char *name, const char *value, InferServer *server)
 {
 	InferUrl url = {0};
@@ -186,6 +205,7 @@ static const InferServerOption infer_server_options[] = {
 	{"request_timeout", infer_apply_request_timeout},
 	{"rpm", infer_apply_rpm},
 	{"tpm", infer_apply_tpm},
+	{"trust", infer_apply_trust},
 	{"url", infer_apply_url},
 };
 

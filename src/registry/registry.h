@@ -29,6 +29,7 @@ typedef struct InferServer
 	int max_batch_size;     /* 0 = provider's */
 	int max_batch_bytes;    /* 0 = provider's */
 	int request_timeout_ms; /* 0 = setting */
+	InferTrust trust;       /* who answers at its address; default unknown */
 	int keep_alive_s;       /* idle seconds after which a connection is not reused; default 4 */
 	bool allow_cleartext;   /* a key may travel over http to a host that is not loopback */
 } InferServer;
