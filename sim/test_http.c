@@ -269,6 +269,35 @@ test_address_check(void)
 	ok(asked == 2, "the check sees address and port");
 }
 
+/* A line of the head is one line, whatever the caller makes of it. */
+static void
+test_header_lines(void)
+{
+	static const char *const evil[] = {"X-Model: a\r\nX-Evil: 1", "X-Model: a\nX-Evil: 1",
+									   "X-Model: a\rX-Evil: 1", "X-Model: a\x7f"};
+	InferHttpRequest r = request(bad_url("/ok"));
+	const char *headers[] = {"X-Model: \xc3\xa9\ta", NULL};
+	int requests = atomic_load(&bad.executed);
+	int refused = 0;
+
+	for (size_t i = 0; i < sizeof(evil) / sizeof(evil[0]); i++)
+	{
+		headers[0] = evil[i];
+		r.headers = headers;
+		refused += infer_transport_submit(transport, &r) == NULL;
+		r.headers = NULL;
+		r.secret_header = evil[i];
+		refused += infer_transport_submit(transport, &r) == NULL;
+		r.secret_header = NULL;
+	}
+	ok(refused == 8 && infer_transport_running(transport) == 0,
+	   "a header with a line break or another control character is refused");
+	headers[0] = "X-Model: \xc3\xa9\ta";
+	r.headers = headers;
+	give_back(run(&r));
+	ok(atomic_load(&bad.executed) == requests + 1, "... and its handle is as good as before");
+}
+
 /* --- giving up ---------------------------------------------------------------------------- */
 
 static void
@@ -626,6 +655,7 @@ main(int argc, char **argv)
 	test_sizes();
 	test_not_left();
 	test_address_check();
+	test_header_lines();
 	test_timeout();
 	test_cancel();
 	test_hanging_resolver();

@@ -188,6 +188,10 @@ set_fixed_options(InferTransfer *transfer)
 	/* the environment decides neither where a request goes nor whether it may */
 	ok &= curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED) == CURLE_OK;
+	/* nobody gets to switch these off */
+	ok &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;
+	ok &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
+	ok &= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open_socket) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket) == CURLE_OK;
@@ -205,7 +209,6 @@ set_fixed_options(InferTransfer *transfer)
 	curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
 	curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_handshake);
 	curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, transfer);
-	curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
 	curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 30L);
@@ -276,10 +279,22 @@ headers_equal(const struct curl_slist *have, const char *const *want)
 	return have == NULL;
 }
 
+/* curl sends a line as it is, also one that is two. */
+static bool
+is_header_line(const char *line)
+{
+	for (; *line != '\0'; line++)
+	{
+		if (((unsigned char) *line < ' ' && *line != '\t') || *line == 0x7f)
+			return false;
+	}
+	return true;
+}
+
 static bool
 append_header(struct curl_slist **list, const char *line)
 {
-	struct curl_slist *longer = curl_slist_append(*list, line);
+	struct curl_slist *longer = is_header_line(line) ? curl_slist_append(*list, line) : NULL;
 
 	if (longer == NULL)
 		return false;
@@ -310,7 +325,8 @@ set_headers(InferTransfer *transfer, const InferHttpRequest *request)
 	list = transfer->headers;
 	if (request->secret_header != NULL)
 	{
-		transfer->secret.data = strdup(request->secret_header);
+		transfer->secret.data =
+			is_header_line(request->secret_header) ? strdup(request->secret_header) : NULL;
 		if (transfer->secret.data == NULL)
 			return false;
 		transfer->secret_len = strlen(transfer->secret.data);

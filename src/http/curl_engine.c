@@ -34,6 +34,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define EVENTS_PER_ROUND 64
@@ -147,16 +148,41 @@ close_multi(InferTransport *transport)
 	transport->nudge_us = -1;
 }
 
+/*
+ * Not earlier than at first use: the state of TLS must not be inherited by forked processes.  The
+ * variable would have curl write the keys of all connections to a file; it looks for it here.
+ */
+static bool
+initialise_library(void)
+{
+	static const char key_log[] = "SSLKEYLOGFILE";
+	static bool initialised = false;
+	const char *value;
+	char *kept;
+
+	if (initialised)
+		return true;
+	value = getenv(key_log);
+	kept = value != NULL ? strdup(value) : NULL;
+	if (value != NULL && (kept == NULL || unsetenv(key_log) != 0))
+	{
+		free(kept);
+		return false;
+	}
+	initialised = curl_global_init(CURL_GLOBAL_ALL) == CURLE_OK;
+	if (kept != NULL)
+		(void) setenv(key_log, kept, 1);
+	free(kept);
+	return initialised;
+}
+
 InferTransport *
 infer_transport_create(int max_connections)
 {
-	static bool initialised = false;
 	InferTransport *transport;
 
-	/* Not earlier than here: the state of TLS must not be inherited by forked processes. */
-	if (!initialised && curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
+	if (!initialise_library())
 		return NULL;
-	initialised = true;
 
 	transport = calloc(1, sizeof(*transport));
 	if (transport == NULL)

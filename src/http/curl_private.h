@@ -103,7 +103,7 @@ extern int64_t infer_monotonic_us(void);
 /* curl_easy.c */
 extern InferTransfer *infer_transfer_new(void); /* NULL without memory */
 extern void infer_transfer_free(InferTransfer *transfer);
-/* Readies the handle for a request; false without memory. */
+/* Readies the handle for a request; false without memory, or for a header of several lines. */
 extern bool infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request);
 /* Forgets the request (the secret first of all), keeps the handle. */
 extern void infer_transfer_clear(InferTransfer *transfer);

@@ -75,8 +75,8 @@ extern long infer_transport_timeout_ms(const InferTransport *transport);
 extern void infer_transport_watched(InferTransport *transport);
 /* Does what is ready, never blocks. */
 extern void infer_transport_step(InferTransport *transport);
-/* NULL without memory; the request has not left then. On success the transfer is started (queued
- * inside; the first bytes leave in step). */
+/* NULL without memory, or if a header has a control character; the request has not left then. On
+ * success the transfer is started (queued inside; the first bytes leave in step). */
 extern InferTransfer *infer_transport_submit(InferTransport *transport,
 											 const InferHttpRequest *request);
 /* The next finished transfer (completion order), or NULL. */

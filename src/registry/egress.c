@@ -14,31 +14,56 @@
 #include "registry/registry.h"
 #include "registry/url.h"
 
-/* Networks where cloud machines hand out credentials to whoever asks from inside. */
 typedef struct InferNetwork
 {
 	const char *address;
 	int bits;
 } InferNetwork;
 
-static const InferNetwork denied_v4[] = {
+/*
+ * Networks where cloud machines hand out credentials to whoever asks from inside, and addresses
+ * that are no host's: "this host", which is another way to say loopback, multicast, reserved.
+ */
+static const InferNetwork metadata_v4[] = {
 	{"169.254.0.0", 16},     /* link-local, with nearly all metadata services */
 	{"100.100.100.200", 32}, /* Alibaba Cloud metadata */
 	{"168.63.129.16", 32},   /* Azure's wire server */
 	{"192.0.0.192", 32},     /* Oracle Cloud metadata */
 };
 
-static const InferNetwork denied_v6[] = {
-	{"fe80::", 10},         /* link-local */
-	{"fd00:ec2::254", 128}, /* Amazon EC2 metadata */
-	{"fd20:ce::254", 128},  /* Google Cloud metadata */
+static const InferNetwork nobody_v4[] = {
+	{"0.0.0.0", 8},   /* this host */
+	{"224.0.0.0", 4}, /* multicast */
+	{"240.0.0.0", 4}, /* reserved, broadcast */
 };
 
-/* IPv6 prefixes whose last four bytes are an IPv4 address: mapped, compatible, NAT64. */
-static const InferNetwork embedding_v6[] = {
-	{"::ffff:0:0", 96},
-	{"::", 96},
-	{"64:ff9b::", 96},
+static const InferNetwork denied_v6[] = {
+	{"::", 128},           /* this host */
+	{"fe80::", 10},        /* link-local */
+	{"fd00:ec2::", 32},    /* Amazon's metadata, credentials, names, time */
+	{"fd20:ce::254", 128}, /* Google Cloud metadata */
+	{"2001::", 32},        /* Teredo: some IPv4 address, in disguise */
+	{"ff00::", 8},         /* multicast */
+};
+
+/* IPv6 networks whose addresses stand for an IPv4 address, and the places of its four bytes. */
+typedef struct InferEmbedding
+{
+	InferNetwork network;
+	unsigned char at[4];
+	bool certain; /* else it may stand elsewhere, and these bytes may be any */
+} InferEmbedding;
+
+static const InferEmbedding embedding_v6[] = {
+	{{"::ffff:0:0", 96}, {12, 13, 14, 15}, true},   /* mapped */
+	{{"::", 96}, {12, 13, 14, 15}, true},           /* compatible */
+	{{"::ffff:0:0:0", 96}, {12, 13, 14, 15}, true}, /* translated */
+	{{"64:ff9b::", 96}, {12, 13, 14, 15}, true},    /* NAT64 */
+	{{"64:ff9b:1::", 48}, {12, 13, 14, 15}, false}, /* NAT64 of a site, prefix of 96 bits */
+	{{"64:ff9b:1::", 48}, {9, 10, 11, 12}, false},  /* ... of 64 */
+	{{"64:ff9b:1::", 48}, {7, 9, 10, 11}, false},   /* ... of 56 */
+	{{"64:ff9b:1::", 48}, {6, 7, 9, 10}, false},    /* ... of 48 */
+	{{"2002::", 16}, {2, 3, 4, 5}, true},           /* 6to4 */
 };
 
 static bool
@@ -67,6 +92,42 @@ infer_in_networks(int family, const unsigned char *address, const InferNetwork *
 	return false;
 }
 
+static bool
+infer_is_metadata(const unsigned char *v4)
+{
+	return infer_in_networks(AF_INET, v4, metadata_v4, lengthof(metadata_v4));
+}
+
+static bool
+infer_is_nobody(const unsigned char *v4)
+{
+	return infer_in_networks(AF_INET, v4, nobody_v4, lengthof(nobody_v4));
+}
+
+static bool
+infer_denied_v6(const unsigned char *address)
+{
+	static const unsigned char loopback[16] = {[15] = 1}; /* looks like 0.0.0.1, compatible */
+
+	if (memcmp(address, loopback, sizeof(loopback)) == 0)
+		return false;
+	if (infer_in_networks(AF_INET6, address, denied_v6, lengthof(denied_v6)))
+		return true;
+	for (int i = 0; i < lengthof(embedding_v6); i++)
+	{
+		const InferEmbedding *embedding = &embedding_v6[i];
+		unsigned char v4[4];
+
+		if (!infer_in_networks(AF_INET6, address, &embedding->network, 1))
+			continue;
+		for (int j = 0; j < 4; j++)
+			v4[j] = address[embedding->at[j]];
+		if (infer_is_metadata(v4) || (embedding->certain && infer_is_nobody(v4)))
+			return true;
+	}
+	return false;
+}
+
 /* Is this text an IP address, and a denied one? *is_address says the first. */
 static bool
 infer_address_denied(const char *text, bool *is_address)
@@ -83,15 +144,14 @@ infer_address_denied(const char *text, bool *is_address)
 	if (inet_pton(AF_INET, plain, address) == 1)
 	{
 		*is_address = true;
-		return infer_in_networks(AF_INET, address, denied_v4, lengthof(denied_v4));
+		return infer_is_metadata(address) || infer_is_nobody(address);
 	}
-	if (inet_pton(AF_INET6, plain, address) != 1)
-		return true;
-	*is_address = true;
-	if (infer_in_networks(AF_INET6, address, embedding_v6, lengthof(embedding_v6)) &&
-		infer_in_networks(AF_INET, address + 12, denied_v4, lengthof(denied_v4)))
-		return true;
-	return infer_in_networks(AF_INET6, address, denied_v6, lengthof(denied_v6));
+	if (inet_pton(AF_INET6, plain, address) == 1)
+	{
+		*is_address = true;
+		return infer_denied_v6(address);
+	}
+	return true;
 }
 
 /* Does the host match the pattern, where * stands for any characters? Both without case. */
@@ -172,7 +232,7 @@ infer_egress_init(InferEgress *egress, const InferServer *server)
 	bool denied = infer_address_denied(server->host, &is_address);
 
 	/* Only for a server that names the very address: a name could be pointed anywhere. */
-	egress->allow_link_local = is_address && denied && infer_host_listed(server->host, true, &any);
+	egress->allow_denied = is_address && denied && infer_host_listed(server->host, true, &any);
 }
 
 bool
@@ -181,5 +241,5 @@ infer_egress_address(void *arg, const char *ip, int port)
 	const InferEgress *egress = arg;
 	bool is_address;
 
-	return !infer_address_denied(ip, &is_address) || (is_address && egress->allow_link_local);
+	return !infer_address_denied(ip, &is_address) || (is_address && egress->allow_denied);
 }

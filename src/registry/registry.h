@@ -68,12 +68,16 @@ extern void infer_registry_init(void); /* from _PG_init */
  */
 extern InferReason infer_registry_secret(const InferServer *server, Oid userid, char **header,
 										 char **detail);
-/* check_address for the transport: loopback always; the server's own named host is allowed, but
- * never a link-local or metadata address (169.254/16, fe80::/10, fd00:ec2::254) unless
- * allowed_hosts matches it. arg = an InferEgress made from the server. Raises nothing. */
+/*
+ * check_address for the transport, asked before each connection and for each reused one: refuses
+ * link-local and metadata addresses, and those that are no host's (this host, multicast, reserved),
+ * also where IPv6 wraps them, unless the server's url is the very address and allowed_hosts has it
+ * without a star.  All others are the business of whoever may create servers.  arg = an InferEgress
+ * made from the server. Raises nothing.
+ */
 typedef struct InferEgress
 {
-	bool allow_link_local;
+	bool allow_denied; /* the server is one of those addresses, and listed */
 } InferEgress;
 extern void infer_egress_init(InferEgress *egress, const InferServer *server);
 extern bool infer_egress_address(void *arg, const char *ip, int port);

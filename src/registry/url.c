@@ -3,7 +3,9 @@
  *
  * Stricter than RFC 3986 on purpose: what we accept must mean the same to us, who check the host,
  * and to the HTTP library, who connects to it.  So: no user information, no query, no fragment, no
- * backslash, no percent sign or other than ASCII in the host.
+ * backslash, no percent sign or other than ASCII in the host, no address written as 0x7f.1 or
+ * 2130706433, which resolvers read, and no dot at the end, which would be another spelling of the
+ * same name.
  */
 #include "postgres.h"
 
@@ -36,10 +38,40 @@ infer_url_scheme(const char *text, InferUrl *url, const char **rest)
 	return NULL;
 }
 
+/* Would a resolver take this label for a number? In decimal, octal or hex. */
+static bool
+infer_label_is_number(const char *label)
+{
+	if (label[0] == '0' && (label[1] == 'x' || label[1] == 'X'))
+		return label[2 + strspn(label + 2, "0123456789abcdefABCDEF")] == '\0';
+	return label[strspn(label, "0123456789")] == '\0';
+}
+
+/* A name or an IPv4 address; NULL or what is wrong with it. */
+static const char *
+infer_url_check_name(const char *host)
+{
+	const char *last = strrchr(host, '.');
+	struct in_addr address;
+
+	for (const char *p = host; *p; p++)
+	{
+		if (!isalnum((unsigned char) *p) && *p != '-' && *p != '.' && *p != '_')
+			return "may have only letters, digits, dots, hyphens and underscores in the host";
+	}
+	if (host[0] == '.' || host[strlen(host) - 1] == '.' || strstr(host, "..") != NULL)
+		return "names a host with a dot at its beginning or end, or two in a row";
+	if (infer_label_is_number(last != NULL ? last + 1 : host) &&
+		inet_pton(AF_INET, host, &address) != 1)
+		return "has a host that ends in a number; an IPv4 address is four decimal numbers";
+	return NULL;
+}
+
 /* Splits the host off an authority; *port_text is what follows it. */
 static const char *
 infer_url_host(const char *authority, InferUrl *url, const char **port_text)
 {
+	const char *problem;
 	size_t len;
 
 	if (authority[0] == '[')
@@ -62,14 +94,10 @@ infer_url_host(const char *authority, InferUrl *url, const char **port_text)
 			return "names no host";
 		if (len > INFER_HOST_MAX)
 			return "names a host of more than 253 bytes";
-		for (size_t i = 0; i < len; i++)
-		{
-			unsigned char c = authority[i];
-
-			if (!isalnum(c) && c != '-' && c != '.' && c != '_')
-				return "may have only letters, digits, dots, hyphens and underscores in the host";
-		}
 		url->host = pnstrdup(authority, len);
+		problem = infer_url_check_name(url->host);
+		if (problem != NULL)
+			return problem;
 		*port_text = authority + len;
 	}
 	for (size_t i = 0; i < len; i++)
