@@ -275,6 +275,24 @@ CREATE VIEW infer.stat_progress AS
 
 GRANT SELECT ON infer.stat_progress TO PUBLIC;
 
+CREATE FUNCTION infer.statement_errors(
+	OUT ordinal bigint,
+	OUT calls bigint,
+	OUT model text,
+	OUT server text,
+	OUT task text,
+	OUT reason text,
+	OUT execution text,
+	OUT sqlstate text,
+	OUT http_status integer,
+	OUT attempts integer,
+	OUT error text,
+	OUT input_md5 text,
+	OUT at timestamp with time zone)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_statement_errors'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10 ROWS 20;
+
 CREATE FUNCTION infer.stat_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_stat_reset'
@@ -419,5 +437,7 @@ COMMENT ON FUNCTION infer.call_support(internal) IS
 	'Planner support of the functions that call models: their cost';
 COMMENT ON FUNCTION infer.stat_reset() IS
 	'Sets the counters and peaks of infer.stat_admission to zero, where the limits stay, and forgets what infer.stat_models shows. For superusers, and roles granted EXECUTE';
+COMMENT ON FUNCTION infer.statement_errors() IS
+	'Failed calls of the last statement of this session that made calls, also after an error ended it: the first 1,000 one by one, the others by cause (ordinal is NULL, calls counts them). input_md5 is md5(input), of its UTF-8 bytes. Shows calls made as roles whose rights you have, all to pg_read_all_stats';
 COMMENT ON FUNCTION infer.version() IS
 	'Version of the library in use, for example 0.1.0';

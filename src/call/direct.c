@@ -54,4 +54,5 @@ void
 infer_call_init(void)
 {
 	infer_memo_init();
+	infer_causes_init();
 }

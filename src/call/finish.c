@@ -35,9 +35,11 @@ infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status, in
 		bytes += strlen(answer->detail) + 1;
 	if (answer->usage != NULL)
 		bytes += strlen(answer->usage) + 1;
-	if (answer->reason != INFER_REASON_NONE)
-		batch->client->stats.errors++;
 	infer_memo_done(answer, bytes);
+	if (answer->reason == INFER_REASON_NONE)
+		return;
+	batch->client->stats.errors++;
+	infer_causes_note(answer);
 }
 
 /* Fails all answers of a batch that is in no list, and frees it. */

@@ -280,6 +280,12 @@ extern struct varlena *infer_convert_value(InferTask task, const char *utf8, siz
 extern char *infer_convert_lossy(const char *utf8);
 extern bool infer_convert_jsonb(const char *utf8, Datum *result);
 
+/* causes.c */
+/* The running statement makes a call: causes of an earlier one are forgotten. */
+extern void infer_causes_statement(void);
+extern void infer_causes_note(const InferAnswer *answer);
+extern void infer_causes_init(void);
+
 /* budget.c */
 extern bool infer_budget_allows(InferBatch *batch);
 

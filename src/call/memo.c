@@ -135,6 +135,7 @@ infer_memo_current(void)
 	dlist_init(&current->lru);
 	dlist_init(&current->idle_classes);
 	dlist_push_tail(&memos, &current->node);
+	infer_causes_statement();
 	return current;
 }
 

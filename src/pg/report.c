@@ -141,10 +141,19 @@ infer_errcode_config(void)
 	return MAKE_SQLSTATE('R', 'C', 'C', 'F', 'G');
 }
 
+/* What went wrong, in our words. */
+static const char *
+report_what(const InferFailure *failure)
+{
+	/* what never left was not the server's to reject */
+	if (failure->reason == INFER_REASON_BAD_REQUEST && failure->attempts == 0)
+		return "the arguments make no valid request";
+	return reason_text(failure->reason)->what;
+}
+
 char *
 infer_report_message(const InferFailure *failure)
 {
-	const char *what = reason_text(failure->reason)->what;
 	StringInfoData buf;
 
 	initStringInfo(&buf);
@@ -153,10 +162,7 @@ infer_report_message(const InferFailure *failure)
 		appendStringInfo(&buf, " of model \"%s\"", failure->model);
 	if (failure->server != NULL)
 		appendStringInfo(&buf, " on server \"%s\"", failure->server);
-	/* what never left was not the server's to reject */
-	if (failure->reason == INFER_REASON_BAD_REQUEST && failure->attempts == 0)
-		what = "the arguments make no valid request";
-	appendStringInfo(&buf, " failed: %s", what);
+	appendStringInfo(&buf, " failed: %s", report_what(failure));
 	return buf.data;
 }
 
@@ -224,6 +230,14 @@ infer_report_words(const InferFailure *failure)
 		appendBinaryStringInfo(&buf, clean, len);
 	pfree(clean);
 	return buf.data;
+}
+
+char *
+infer_report_cause(const InferFailure *failure)
+{
+	char *words = infer_report_words(failure);
+
+	return words[0] != '\0' ? words : pstrdup(report_what(failure));
 }
 
 static const char *

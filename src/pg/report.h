@@ -25,6 +25,8 @@ extern int infer_report_sqlstate(InferReason reason, InferExecution execution);
 extern char *infer_report_message(const InferFailure *failure);
 /* palloc'd: the failure's detail, fit to be shown; "" if there is none. */
 extern char *infer_report_words(const InferFailure *failure);
+/* palloc'd: the same, or the reason in words if there is none. */
+extern char *infer_report_cause(const InferFailure *failure);
 /* Raises ERROR with MESSAGE, DETAIL (status, attempts, remote text, what it proves), HINT. */
 extern void infer_report_failure(const InferFailure *failure) __attribute__((noreturn));
 /* errcode() for configuration mistakes: class RC, the reason CFG. */
