@@ -75,8 +75,8 @@ static const TextRow text_rows[] = {
 	 "a\nbc", 0, 0, 0},
 	{"no shown part", CONTENT("[{\"type\":\"image\"}]"), NULL, INFER_REASON_MISSING_RESULT, 0, 0},
 	{"null content", CONTENT("null"), NULL, INFER_REASON_MISSING_RESULT, 0, 0},
-	{"a tool call", CHOICE("{\"content\":null,\"tool_calls\":[{}]}"), NULL,
-	 INFER_REASON_MISSING_RESULT, 0, 0},
+	{"a tool call", CHOICE("{\"content\":null,\"tool_calls\":[{}]}"), NULL, INFER_REASON_TOOL_CALL,
+	 0, 0},
 	{"content no text", CONTENT("7"), NULL, INFER_REASON_MISSING_RESULT, 0, 0},
 	{"no message", "{\"choices\":[{}]}", NULL, INFER_REASON_MISSING_RESULT, 0, 0},
 	{"no choice", "{\"choices\":[]}", NULL, INFER_REASON_MISSING_RESULT, 0, 0},
@@ -92,6 +92,49 @@ static const TextRow text_rows[] = {
 	{"cut", "{\"choices\":[{\"message\":{\"content\":\"abc", NULL, INFER_REASON_MALFORMED_REPLY,
 	 true, 0},
 	{"a stream", "data: {\"choices\":[]}\n\n", NULL, INFER_REASON_MALFORMED_REPLY, true, 0},
+};
+
+#define FINISHED(content, reason)                                                                  \
+	"{\"choices\":[{\"message\":{\"content\":" content "},\"finish_reason\":" reason "}]}"
+
+/* Why the model stopped, in the words of several servers. */
+static const TextRow finish_rows[] = {
+	{"stop", FINISHED("\"a\"", "\"stop\""), "a", 0, 0, 0},
+	{"no reason", FINISHED("\"a\"", "null"), "a", 0, 0, 0},
+	{"another word", FINISHED("\"a\"", "\"eos_token\""), "a", 0, 0, 0},
+	{"no word", FINISHED("\"a\"", "7"), "a", 0, 0, 0},
+	{"length", FINISHED("\"a\"", "\"length\""), "a", INFER_REASON_TRUNCATED, 0, 0},
+	{"length in escapes", FINISHED("\"a\"", "\"l\\u0065ngth\""), "a", INFER_REASON_TRUNCATED, 0, 0},
+	{"max_tokens", FINISHED("\"a\"", "\"max_tokens\""), "a", INFER_REASON_TRUNCATED, 0, 0},
+	{"model_length", FINISHED("\"a\"", "\"model_length\""), "a", INFER_REASON_TRUNCATED, 0, 0},
+	{"length, no text", FINISHED("null", "\"length\""), NULL, INFER_REASON_TRUNCATED, 0, 0},
+	{"length, older shape", "{\"choices\":[{\"finish_reason\":\"length\",\"text\":\"t\"}]}", "t",
+	 INFER_REASON_TRUNCATED, 0, 0},
+	{"length, bad text", FINISHED("\"a\xff\"", "\"length\""), NULL, INFER_REASON_MALFORMED_REPLY, 0,
+	 0},
+	{"length of the second choice",
+	 "{\"choices\":[{\"message\":{\"content\":\"a\"}},{\"finish_reason\":\"length\"}]}", "a", 0, 0,
+	 0},
+	{"filter", FINISHED("\"a\"", "\"content_filter\""), "a", INFER_REASON_FILTERED, 0, 0},
+	{"filter, no text", FINISHED("null", "\"content_filter\""), NULL, INFER_REASON_FILTERED, 0, 0},
+	{"refusal", CHOICE("{\"content\":null,\"refusal\":\"no\"}"), NULL, INFER_REASON_REFUSED, 0, 0},
+	{"no refusal", CHOICE("{\"content\":\"a\",\"refusal\":null}"), "a", 0, 0, 0},
+	{"empty refusal", CHOICE("{\"content\":\"a\",\"refusal\":\"\"}"), "a", 0, 0, 0},
+	{"refusal in a part", CONTENT("[{\"type\":\"refusal\",\"refusal\":\"no\"}]"), NULL,
+	 INFER_REASON_REFUSED, 0, 0},
+	{"refusal as a reason", FINISHED("\"a\"", "\"refusal\""), "a", INFER_REASON_REFUSED, 0, 0},
+	{"error", FINISHED("\"a\"", "\"error\""), "a", INFER_REASON_INCOMPLETE_REPLY, 0, 0},
+	{"abort", FINISHED("\"a\"", "\"abort\""), "a", INFER_REASON_INCOMPLETE_REPLY, 0, 0},
+	{"tool call, empty text", CHOICE("{\"content\":\"\",\"tool_calls\":[{}]}"), "",
+	 INFER_REASON_TOOL_CALL, 0, 0},
+	{"tool call and text", CHOICE("{\"content\":\"a\",\"tool_calls\":[{}]}"), "a", 0, 0, 0},
+	{"no tool call", CHOICE("{\"content\":\"\",\"tool_calls\":[]}"), "", 0, 0, 0},
+	{"tool call as a reason", FINISHED("null", "\"tool_calls\""), NULL, INFER_REASON_TOOL_CALL, 0,
+	 0},
+	{"function call", CHOICE("{\"content\":null,\"function_call\":{}}"), NULL,
+	 INFER_REASON_TOOL_CALL, 0, 0},
+	{"no function call", CHOICE("{\"content\":null,\"function_call\":null}"), NULL,
+	 INFER_REASON_MISSING_RESULT, 0, 0},
 };
 
 static const TextRow nul_rows[] = {
@@ -131,6 +174,51 @@ static void
 test_texts(void)
 {
 	check_texts(text_rows, sizeof(text_rows) / sizeof(text_rows[0]));
+}
+
+static void
+test_finish_reasons(void)
+{
+	const char *body = CHOICE("{\"content\":null,\"refusal\":\"no\\u001b \\u00e9\\nmore\"}");
+	Parsed p = parse(INFER_TASK_CHAT, body, strlen(body), 1);
+
+	CHECK(p.ok && strcmp(p.reply.words, "no\\x1b \xc3\xa9") == 0);
+	done(&p);
+	check_texts(finish_rows, sizeof(finish_rows) / sizeof(finish_rows[0]));
+}
+
+/* What cannot be read was paid for all the same. */
+static void
+test_usage_of_failures(void)
+{
+	const struct
+	{
+		const char *body;
+		int64_t prompt;
+		int64_t completion;
+	} rows[] = {
+		{"{\"data\":[],\"usage\":{\"prompt_tokens\":7}} x", 7, -1},
+		{"{\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3},\"choices\":7}", 7, 3},
+		{"{\"usage\":{\"prompt_tokens\":7},\"data\":[{\"index\":9,\"embedding\":[1]}]}", 7, -1},
+		{"{\"error\":{},\"usage\":{\"completion_tokens\":3}", -1, 3},
+		{"<usage>7</usage>", -1, -1},
+		{"", -1, -1},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	{
+		InferTask task = i == 1 ? INFER_TASK_CHAT : INFER_TASK_EMBED;
+		Parsed p = parse(task, rows[i].body, strlen(rows[i].body), 1);
+		InferReply said;
+
+		infer_provider_find_usage(p.copy, strlen(rows[i].body), &said);
+		CHECK_ROW(!p.ok, rows[i].body);
+		CHECK_ROW(p.reply.prompt_tokens == rows[i].prompt, rows[i].body);
+		CHECK_ROW(p.reply.completion_tokens == rows[i].completion, rows[i].body);
+		CHECK_ROW(said.prompt_tokens == rows[i].prompt && said.usage_len == p.reply.usage_len,
+				  rows[i].body);
+		done(&p);
+	}
 }
 
 static void
@@ -484,7 +572,9 @@ main(void)
 	openai = infer_provider_find("openai");
 	TEST(texts);
 	TEST(fault_F68_nul_in_text);
+	TEST(finish_reasons);
 	TEST(usage);
+	TEST(usage_of_failures);
 	TEST(raw_calls);
 	TEST(embed_plain);
 	TEST(fault_F90_reversed);

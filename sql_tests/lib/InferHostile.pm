@@ -50,6 +50,8 @@ sub endless { return ([ $_[0] ], $_[1]); }
 # string that is repeated. With the number of inputs.
 my %answers = (
 	ok => sub { answer(embeddings($_[0], '[0.1,0.2]')) },
+	# what the request says: "hex" is the body; "status" and "head" may be given, too
+	say => sub { my $r = $_[2]; answer(pack('H*', $r->{hex}), $r->{status}, @{ $r->{head} // [] }) },
 	# heads
 	endless_head => sub { endless(head('200 OK', 'X-A: b') =~ s/\r\n$//r, "X-Header: aaaaaaaa\r\n" x 100) },
 	endless_line => sub { endless("HTTP/1.1 200 OK\r\nX: ", 'a' x 65536) },
@@ -128,7 +130,7 @@ sub serve
 		my $inputs = ref $request->{input} eq 'ARRAY' ? @{ $request->{input} } : 1;
 		my $does = $answers{ $request->{model} } or return;
 		my ($key) = $head =~ /^authorization: *bearer +(\S+)/im;
-		my ($sent, $again) = $does->($inputs, $key // '');
+		my ($sent, $again) = $does->($inputs, $key // '', $request);
 		print $connection ref $sent ? $sent->[0] : $sent or return;
 		while (defined $again) { print $connection $again or return; }
 		return if ref $sent;

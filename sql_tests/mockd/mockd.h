@@ -112,6 +112,10 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(latin1, "text answers hold a byte that is not UTF-8")                                        \
     X(binary, "the answer's body is binary rubbish")                                               \
     X(json, "answer cut inside the JSON, Content-Length matching")                                 \
+    X(cutoff, "half of each text, finish_reason 'length'")                                         \
+    X(filtered, "texts that a content filter broke off")                                           \
+    X(refusal, "messages with a refusal in place of a text")                                       \
+    X(toolcall, "messages that call a tool and hold no text")                                      \
     X(count, "one result missing")                                                                 \
     X(order, "results in reverse order ('index' is right)")                                        \
     X(dupindex, "the last result has the 'index' of the first")                                    \

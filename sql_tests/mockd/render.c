@@ -133,7 +133,7 @@ static void render_text(struct req *r, struct buf *b, const struct item *it)
     else if (!strcmp(set.reply, "json"))
         buf_fmt(b, "{\\\"label\\\":\\\"%s\\\",\\\"match\\\":%s,\\\"score\\\":%.2f}", words[it->hash % ARRAY_LEN(words)],
                 yes ? "true" : "false", (double)(it->hash >> 40 & 63) / 64);
-    else for (size_t i = 0; i < r->tokens; i++) render_word(b, it->hash, i);
+    else for (size_t i = 0, n = r->fault == FAULT_cutoff ? (r->tokens + 1) / 2 : r->tokens; i < n; i++) render_word(b, it->hash, i);
 }
 
 static void render_head(struct req *r, struct buf *b, const char *object)
@@ -150,7 +150,15 @@ static void render_usage(struct req *r, struct buf *b)
             completion, r->prompt_tokens + completion);
 }
 
-static const char *finish_reason(struct req *r) { return r->tokens < (size_t)set.tokens ? "length" : "stop"; }
+static const char *finish_reason(struct req *r)
+{
+    switch (r->fault) {
+    case FAULT_cutoff: return "length";
+    case FAULT_filtered: return "content_filter";
+    case FAULT_toolcall: return "tool_calls";
+    default: return r->tokens < (size_t)set.tokens ? "length" : "stop";
+    }
+}
 
 /* The member "index" of the k-th of n results, which belongs to item i. */
 static void render_index(struct req *r, struct buf *b, size_t k, size_t n, size_t i)
@@ -194,9 +202,16 @@ void render_answer(struct req *r)
         } else {
             buf_str(b, "{");
             render_index(r, b, k, n, i);
-            buf_fmt(b, "%s\"", r->api == API_CHAT ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
-            render_text(r, b, &r->items[i]);
-            buf_fmt(b, "\"%s,\"finish_reason\":\"%s\"}", r->api == API_CHAT ? "}" : "", finish_reason(r));
+            if (r->api == API_CHAT) buf_str(b, "\"message\":{\"role\":\"assistant\",");
+            buf_str(b, r->api == API_CHAT ? "\"content\":" : "\"text\":");
+            if (r->fault == FAULT_refusal) buf_str(b, "null,\"refusal\":\"I cannot help with that.\"");
+            else if (r->fault == FAULT_toolcall) buf_str(b, "null,\"tool_calls\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]");
+            else {
+                buf_str(b, "\"");
+                render_text(r, b, &r->items[i]);
+                buf_str(b, "\"");
+            }
+            buf_fmt(b, "%s,\"finish_reason\":\"%s\"}", r->api == API_CHAT ? "}" : "", finish_reason(r));
         }
     }
     buf_str(b, "],");

@@ -35,7 +35,7 @@ SELECT (SELECT sum(v * v) FROM unnest(infer.embed('infer_f/m', 'hello')) AS v)::
 -- what the try_ twins return
 \x
 SELECT value, error, reason, execution, http_status, attempts, server, usage, elapsed > '0' AS elapsed
-FROM infer.try_complete('infer_f/m', 'hello', '{"max_tokens": 3}');
+FROM infer.try_complete('infer_f/m', 'hello', '{"max_tokens": 3}', '{"truncated": "accept"}');
 SELECT value, error, reason, execution, http_status, attempts, server, usage, elapsed > '0' AS elapsed
 FROM infer.try_chat('infer_f/m', '[{"role": "user", "content": "hello"}]');
 SELECT value, error, reason, execution, http_status, attempts, server, usage, elapsed > '0' AS elapsed
@@ -197,8 +197,7 @@ SELECT pg_temp.attempt($$SELECT count(infer.complete('infer_f/m', 'budget ' || i
 SELECT pg_temp.attempt($$SELECT count(infer.complete('infer_f/m', 'budget ' || i)) FROM generate_series(1, 3) AS i$$);
 RESET pg_inference.statement_call_budget;
 SET pg_inference.statement_token_budget = 4;
-SELECT pg_temp.attempt($$SELECT infer.complete('infer_f/m', 'one', '{"max_tokens": 9}') ||
-  infer.complete('infer_f/m', 'two', '{"max_tokens": 9}')$$);
+SELECT pg_temp.attempt($$SELECT infer.complete('infer_f/m', 'one') || infer.complete('infer_f/m', 'two')$$);
 RESET pg_inference.statement_token_budget;
 
 \! mock set defaults

@@ -120,6 +120,16 @@ refuses_base64(const InferBatch *batch, const InferFinding *finding, const Infer
 		   strstr(result->body->data, "encoding_format") != NULL;
 }
 
+/* A provider's filter may refuse a request before the model sees it. */
+static InferReason
+reason_of(const InferFinding *finding, const InferHttpResult *result)
+{
+	if (finding->reason == INFER_REASON_BAD_REQUEST &&
+		infer_provider_is_filter_error(result->body->data, result->body->len))
+		return INFER_REASON_FILTERED;
+	return finding->reason;
+}
+
 /* A failed attempt: rephrase, split, repeat or give up. */
 void
 infer_finish_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
@@ -127,12 +137,17 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 	int status = result->wire.status;
 	bool splitting = may_split(batch, finding, result);
 	bool rephrasing = refuses_base64(batch, finding, result);
+	InferReason reason = reason_of(finding, result);
 	char detail[512];
+	InferReply said;
+	int64 tokens;
 
 	describe(batch, result, detail, sizeof(detail));
-
-	infer_finish_landed(batch, finding->verdict, result,
-						finding->execution == INFER_NOT_ADMITTED ? 0 : -1);
+	infer_provider_find_usage(result->body->data, result->body->len, &said);
+	tokens = infer_finish_usage(batch, &said);
+	if (tokens < 0 && finding->execution == INFER_NOT_ADMITTED)
+		tokens = 0;
+	infer_finish_landed(batch, finding->verdict, result, tokens);
 	if (rephrasing)
 	{
 		infer_class_no_base64(batch->class);
@@ -146,5 +161,5 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 	}
 	if (infer_retry_later(batch, finding, result->retry_after_ms))
 		return;
-	infer_finish_fail(batch, finding->reason, finding->execution, status, detail);
+	infer_finish_fail(batch, reason, finding->execution, status, detail);
 }

@@ -58,7 +58,8 @@ typedef struct InferCallOptions
 	int64 rpm;           /* -1 = the server's; 0 = no limit */
 	int64 tpm;
 	InferPriority priority; /* in the key's line */
-	char *path;             /* infer.call: below the server's url; "" */
+	InferTruncated truncated;
+	char *path; /* infer.call: below the server's url; "" */
 } InferCallOptions;
 
 struct InferClass
@@ -116,6 +117,7 @@ struct InferAnswer
 	InferReason reason; /* NONE = value is set */
 	InferExecution execution;
 	struct varlena *value; /* real[], text or jsonb */
+	bool truncated;        /* the value ends at a limit of tokens, and was accepted */
 	char *detail;          /* of a failure; NULL if there is none */
 	char *usage;           /* JSON in UTF-8, NULL if none */
 	int http_status;
@@ -309,6 +311,9 @@ extern void infer_finish_failure(InferBatch *batch, const InferFinding *finding,
 								 const InferHttpResult *result);
 
 /* reply.c */
+/* Counts what an answer of whatever status says of its usage, and leaves it with the batch's
+ * answers. Returns the tokens, -1 = it says nothing. */
+extern int64 infer_finish_usage(InferBatch *batch, const InferReply *reply);
 extern void infer_finish_reply(InferBatch *batch, const InferHttpResult *result);
 
 #endif

@@ -14,7 +14,7 @@
 
 #define KNOWN_OPTIONS                                                                              \
 	"admission_key, dispatch_batch_size, max_attempts, max_concurrency, on_error, path, "          \
-	"priority, retry, rpm, streaming_mode, timeout, tpm"
+	"priority, retry, rpm, streaming_mode, timeout, tpm, truncated"
 
 typedef struct Word
 {
@@ -32,6 +32,9 @@ static const Word retry_words[] = {{"never", INFER_RETRY_NEVER},
 								   {"not_admitted", INFER_RETRY_NOT_ADMITTED},
 								   {"ambiguous", INFER_RETRY_AMBIGUOUS},
 								   {NULL, 0}};
+
+static const Word truncated_words[] = {
+	{"error", INFER_TRUNCATED_ERROR}, {"accept", INFER_TRUNCATED_ACCEPT}, {NULL, 0}};
 
 static const Word priority_words[] = {
 	{"VLOW", INFER_PRIORITY_VLOW},     {"LOW", INFER_PRIORITY_LOW},
@@ -122,6 +125,8 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 		o->rpm = value_int(name, text, 0, 0, "a number of requests a minute, 0 for no limit");
 	else if (strcmp(name, "tpm") == 0)
 		o->tpm = value_int(name, text, 0, 0, "a number of tokens a minute, 0 for no limit");
+	else if (strcmp(name, "truncated") == 0)
+		o->truncated = value_word(name, text, truncated_words, "\"error\" or \"accept\"");
 	else if (strcmp(name, "admission_key") == 0)
 		o->admission_key = pstrdup(text);
 	else if (strcmp(name, "path") == 0 && task == INFER_TASK_CALL)
@@ -154,6 +159,7 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 		.rpm = -1,
 		.tpm = -1,
 		.priority = infer_guc_priority,
+		.truncated = infer_guc_truncated,
 		.path = pstrdup(""),
 	};
 	if (!JB_ROOT_IS_OBJECT(jb))

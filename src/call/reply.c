@@ -34,8 +34,12 @@ make_floats(MemoryContext context, int n, float **data)
 
 /* In words, why a result cannot be used; NULL where the reason says all. */
 static const char *
-item_problem(InferTask task, const InferItem *item)
+item_problem(InferTask task, const InferReply *reply, const InferItem *item)
 {
+	if (item->reason == INFER_REASON_REFUSED)
+		return infer_convert_lossy(reply->words);
+	if (item->reason == INFER_REASON_TRUNCATED && item->text_len == 0)
+		return "there is no text before that";
 	if (item->text_has_nul)
 		return "the text contains a NUL character, which PostgreSQL cannot store";
 	if (item->reason != INFER_REASON_MALFORMED_REPLY || task == INFER_TASK_EMBED)
@@ -44,18 +48,27 @@ item_problem(InferTask task, const InferItem *item)
 								   : "the text is not valid Unicode";
 }
 
+/* Is a text that ends at a limit of tokens what the caller wants? Not if there is none. */
+static bool
+accepts_truncated(const InferAnswer *answer, const InferItem *item)
+{
+	return item->reason == INFER_REASON_TRUNCATED && item->text_len > 0 &&
+		   answer->class->options.truncated == INFER_TRUNCATED_ACCEPT;
+}
+
 /* Moves one item of a reply into its answer. */
 static void
-take_item(InferAnswer *answer, const InferItem *item)
+take_item(InferAnswer *answer, const InferReply *reply, const InferItem *item)
 {
 	MemoryContext context = infer_memo_context(answer->memo);
 	const char *problem;
 	float *floats;
 
-	if (item->reason != INFER_REASON_NONE)
+	answer->truncated = accepts_truncated(answer, item);
+	if (item->reason != INFER_REASON_NONE && !answer->truncated)
 	{
 		infer_answer_fail(answer, item->reason, INFER_EXECUTED,
-						  item_problem(answer->class->task, item));
+						  item_problem(answer->class->task, reply, item));
 		return;
 	}
 	answer->execution = INFER_EXECUTED;
@@ -111,6 +124,22 @@ count_tokens(InferBatch *batch, const InferReply *reply)
 	return reply->prompt_tokens < 0 && reply->completion_tokens < 0 ? -1 : prompt + completion;
 }
 
+int64
+infer_finish_usage(InferBatch *batch, const InferReply *reply)
+{
+	for (int i = 0; i < batch->nanswers; i++)
+	{
+		InferAnswer *answer = batch->answers[i];
+
+		if (answer->state == INFER_ANSWER_DONE)
+			continue; /* an error broke this off before */
+		if (answer->usage != NULL)
+			pfree(answer->usage); /* an earlier attempt's */
+		answer->usage = make_usage(reply, batch->nanswers, infer_memo_context(answer->memo));
+	}
+	return count_tokens(batch, reply);
+}
+
 /* Answered requests only: how fast a server refuses says nothing of what its answers take. */
 static void
 note_figures(const InferBatch *batch, const InferReply *reply, int64 elapsed_us)
@@ -142,19 +171,19 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 	if (!infer_provider_parse(batch->class->provider, batch->class->task, result->body->data,
 							  result->body->len, batch->nanswers, &reply, &fault))
 	{
-		infer_finish_landed(batch, INFER_VERDICT_ERROR, result, -1);
+		tokens = infer_finish_usage(batch, &reply);
+		infer_finish_landed(batch, INFER_VERDICT_ERROR, result, tokens);
 		infer_finish_fail(batch, fault.reason, INFER_EXECUTED, status, fault.message);
 		return;
 	}
-	tokens = count_tokens(batch, &reply);
+	tokens = infer_finish_usage(batch, &reply);
 	for (int i = 0; i < batch->nanswers; i++)
 	{
 		InferAnswer *answer = batch->answers[i];
 
 		if (answer->state == INFER_ANSWER_DONE)
 			continue; /* an error broke this off before */
-		take_item(answer, &reply.items[i]);
-		answer->usage = make_usage(&reply, batch->nanswers, infer_memo_context(answer->memo));
+		take_item(answer, &reply, &reply.items[i]);
 		infer_answer_resolve(batch, answer, status, total_us);
 	}
 	note_figures(batch, &reply, elapsed_us);

@@ -62,7 +62,10 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 	if (answer->reason == INFER_REASON_NONE)
 	{
 		values[OUTCOME_VALUE] = PointerGetDatum(answer->value);
-		nulls[OUTCOME_ERROR] = nulls[OUTCOME_REASON] = true;
+		nulls[OUTCOME_ERROR] = true;
+		nulls[OUTCOME_REASON] = !answer->truncated;
+		if (answer->truncated)
+			values[OUTCOME_REASON] = CStringGetTextDatum(infer_reason_name(INFER_REASON_TRUNCATED));
 	}
 	else
 	{

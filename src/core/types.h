@@ -59,6 +59,10 @@ typedef enum InferReason
 	INFER_REASON_INCOMPLETE_REPLY,    /* an answer that was cut short */
 	INFER_REASON_REPLY_TOO_LARGE,     /* over max_response_size */
 	INFER_REASON_MISSING_RESULT,      /* a whole answer without this row's result */
+	INFER_REASON_TRUNCATED,           /* the model stopped at a limit of tokens */
+	INFER_REASON_FILTERED,            /* a content filter held the answer, or the request, back */
+	INFER_REASON_REFUSED,             /* the model declines to answer */
+	INFER_REASON_TOOL_CALL,           /* the model wants a tool called, and says nothing yet */
 	INFER_REASON_MISALIGNED,          /* answers cannot be matched to rows: the query fails */
 	INFER_REASON_BUDGET,              /* statement_call_budget, statement_token_budget */
 	INFER_REASON_INTERNAL,            /* out of memory, a bug */

@@ -29,6 +29,7 @@ bool infer_guc_allow_inline_keys = false;
 int infer_guc_statement_call_budget = 0;
 int infer_guc_statement_token_budget = 0;
 int infer_guc_on_error = INFER_ON_ERROR_FAIL;
+int infer_guc_truncated = INFER_TRUNCATED_ERROR;
 int infer_guc_max_attempts = 4;
 int infer_guc_retry = INFER_RETRY_NOT_ADMITTED;
 int infer_guc_buffer_memory = 32 * 1024;
@@ -83,6 +84,12 @@ static const struct config_enum_entry priorities[] = {
 static const struct config_enum_entry on_error_choices[] = {
 	{"fail", INFER_ON_ERROR_FAIL, false},
 	{"null", INFER_ON_ERROR_NULL, false},
+	{NULL, 0, false},
+};
+
+static const struct config_enum_entry truncated_choices[] = {
+	{"error", INFER_TRUNCATED_ERROR, false},
+	{"accept", INFER_TRUNCATED_ACCEPT, false},
 	{NULL, 0, false},
 };
 
@@ -295,6 +302,10 @@ define_settings_n_to_z(void)
 							 "batches and the rest at the end of input.",
 							 &infer_guc_streaming_mode, INFER_MODE_AUTOMATIC, streaming_modes,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable(
+		"pg_inference.truncated", "What becomes of a text that ends at a limit of tokens.",
+		"error makes it a failed call, accept takes the text as it is.", &infer_guc_truncated,
+		INFER_TRUNCATED_ERROR, truncated_choices, PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
 void

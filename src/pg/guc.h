@@ -15,6 +15,13 @@ typedef enum InferOnError
 	INFER_ON_ERROR_NULL
 } InferOnError;
 
+/* An answer that ends at a limit of tokens. */
+typedef enum InferTruncated
+{
+	INFER_TRUNCATED_ERROR,
+	INFER_TRUNCATED_ACCEPT
+} InferTruncated;
+
 typedef enum InferHoistCalls
 {
 	INFER_HOIST_OFF,
@@ -37,6 +44,7 @@ extern bool infer_guc_allow_inline_keys;      /* superuser, off */
 extern int infer_guc_statement_call_budget;   /* user, 0 = off; calls sent (attempts not counted) */
 extern int infer_guc_statement_token_budget;  /* user, 0 = off; tokens that answers reported */
 extern int infer_guc_on_error;                /* user, InferOnError */
+extern int infer_guc_truncated;               /* user, InferTruncated, error */
 extern int infer_guc_max_attempts;            /* user, 4 */
 extern int infer_guc_retry;                   /* user, InferRetryPolicy, not_admitted */
 extern int infer_guc_buffer_memory;           /* user, kB, 32 MB */

@@ -96,6 +96,16 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 									  "smaller."},
 	[INFER_REASON_MISSING_RESULT] = {"the answer has no result for this input",
 									 "Check the inference server's log."},
+	[INFER_REASON_TRUNCATED] = {"the answer ends at a limit of tokens",
+								"Raise the limit among the parameters (max_tokens), or take the "
+								"text as far as it goes with the option \"truncated\": "
+								"\"accept\"."},
+	[INFER_REASON_FILTERED] = {"a content filter held the answer back",
+							   "Change the input, or the filter's settings at the provider."},
+	[INFER_REASON_REFUSED] = {"the model refuses to answer", "Change the input."},
+	[INFER_REASON_TOOL_CALL] = {"the model calls a tool instead of answering",
+								"Leave out the tools among the parameters, or take the raw answer "
+								"with infer.call()."},
 	[INFER_REASON_MISALIGNED] = {"the answer's results cannot be matched to the inputs",
 								 "The server's embeddings must carry a correct index; with "
 								 "pg_inference.streaming_mode = per_row none is needed."},

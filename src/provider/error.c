@@ -214,21 +214,17 @@ first_line(const char *text, size_t *len)
 }
 
 void
-infer_provider_error_text(const char *body, size_t len, char *out, size_t out_size)
+infer_show_line(const char *text, size_t len, char *out, size_t out_size)
 {
-	ErrorBody error;
 	size_t limit = out_size > MAX_TEXT ? MAX_TEXT : (out_size > 0 ? out_size - 1 : 0);
 	size_t mark = strlen(CUT_MARK);
 	size_t used = 0;
 	size_t fits = 0; /* what may stay if the mark must follow */
-	size_t line_len;
-	const char *line;
+	size_t line_len = len;
+	const char *line = first_line(text, &line_len);
 
 	if (out_size == 0)
 		return;
-	read_error_body(body, len, &error);
-	line_len = error.text_len;
-	line = first_line(error.text, &line_len);
 	for (size_t i = 0; i < line_len;)
 	{
 		char unit[12];
@@ -252,6 +248,23 @@ infer_provider_error_text(const char *body, size_t len, char *out, size_t out_si
 		i += n;
 	}
 	out[used] = '\0';
+}
+
+void
+infer_show_string(const InferSlice *string, char *out, size_t out_size)
+{
+	char text[MAX_RAW];
+
+	infer_show_line(text, decode_start(string, text, sizeof(text)), out, out_size);
+}
+
+void
+infer_provider_error_text(const char *body, size_t len, char *out, size_t out_size)
+{
+	ErrorBody error;
+
+	read_error_body(body, len, &error);
+	infer_show_line(error.text, error.text_len, out, out_size);
 }
 
 static bool
@@ -290,6 +303,16 @@ says_any(const ErrorBody *error, const char *const *words, size_t nwords)
 			return true;
 	}
 	return false;
+}
+
+bool
+infer_provider_is_filter_error(const char *body, size_t len)
+{
+	ErrorBody error;
+
+	read_error_body(body, len, &error);
+	return contains(error.code, strlen(error.code), "content_filter") ||
+		   contains(error.code, strlen(error.code), "content_policy");
 }
 
 /*

@@ -39,6 +39,11 @@ extern bool infer_item_set_text(InferReply *reply, InferItem *item, const InferS
 /* Reads the `usage` object at the cursor into reply. False: not JSON. */
 extern bool infer_reply_read_usage(InferReply *reply, InferJson *j);
 
+/* The first line of a text, fit to be shown, in out (NUL-terminated). */
+extern void infer_show_line(const char *text, size_t len, char *out, size_t out_size);
+/* A JSON string's first line, likewise. */
+extern void infer_show_string(const InferSlice *string, char *out, size_t out_size);
+
 /* openai_embed.c, openai_text.c: parse of their tasks. */
 extern bool infer_openai_parse_embeddings(InferJson *body, InferReply *reply, InferFault *fault);
 extern bool infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault);

@@ -2,8 +2,19 @@
  * provider/openai_text.c - the text in an answer of chat/completions or completions.
  *
  * It is choices[0].message.content, a string or a list of parts whose texts are joined, or
- * choices[0].text of the older shape.  No choice, or a content that is null or absent (the model
- * called a tool, or refused), is a MISSING_RESULT: executed, no usable answer.
+ * choices[0].text of the older shape.
+ *
+ * A text counts only if the model came to its end.  Why it stopped stands in finish_reason, which
+ * many servers leave out, and in which each may have words of its own; so only those words count
+ * that say that something is missing:
+ *
+ *	length, max_tokens, model_length	TRUNCATED; what there is, is kept for those who take it
+ *	content_filter						FILTERED
+ *	refusal, or a refusal in the message	REFUSED, with the model's words
+ *	error, abort						INCOMPLETE_REPLY: the server broke off
+ *
+ * A message without text that calls tools is a TOOL_CALL; with text, the text is the answer.  No
+ * choice, or no text for no such reason, is a MISSING_RESULT.  All of them were executed.
  */
 #include "provider/internal.h"
 
@@ -14,7 +25,40 @@ typedef struct Choice
 {
 	InferSlice content; /* a value: string or array */
 	InferSlice text;    /* likewise */
+	InferSlice finish;  /* a string */
+	InferSlice refusal; /* a string that is not empty */
+	bool calls_tools;
 } Choice;
+
+/* Reads a string that is not empty, or crosses any other value. */
+static bool
+read_words(InferJson *j, InferSlice *words)
+{
+	InferSlice string;
+
+	if (infer_json_peek(j) != '"')
+		return infer_json_value(j, NULL);
+	if (!infer_json_string(j, &string))
+		return false;
+	if (string.len > 0)
+		*words = string;
+	return true;
+}
+
+/* A list of tool calls with something in it, or an object that is one. */
+static bool
+read_tools(InferJson *j, bool *calls_tools)
+{
+	InferSlice value;
+	InferJson inside;
+
+	if (!infer_json_value(j, &value))
+		return false;
+	inside = infer_json_start(value.data + 1, value.len - 1);
+	if (value.data[0] == '{' || (value.data[0] == '[' && infer_json_peek(&inside) != ']'))
+		*calls_tools = true;
+	return true;
+}
 
 static bool
 read_message(InferJson *j, Choice *choice)
@@ -28,9 +72,17 @@ read_message(InferJson *j, Choice *choice)
 	infer_json_open(j, '{');
 	while ((step = infer_json_next_member(j, &first, &key)) == INFER_JSON_ITEM)
 	{
-		bool wanted = infer_json_key_is(&key, "content");
+		bool ok;
 
-		if (!infer_json_value(j, wanted ? &choice->content : NULL))
+		if (infer_json_key_is(&key, "content"))
+			ok = infer_json_value(j, &choice->content);
+		else if (infer_json_key_is(&key, "refusal"))
+			ok = read_words(j, &choice->refusal);
+		else if (infer_json_key_is(&key, "tool_calls") || infer_json_key_is(&key, "function_call"))
+			ok = read_tools(j, &choice->calls_tools);
+		else
+			ok = infer_json_value(j, NULL);
+		if (!ok)
 			return false;
 	}
 	return step == INFER_JSON_DONE;
@@ -54,6 +106,8 @@ read_choice(InferJson *j, Choice *choice)
 			ok = read_message(j, choice);
 		else if (infer_json_key_is(&key, "text"))
 			ok = infer_json_value(j, &choice->text);
+		else if (infer_json_key_is(&key, "finish_reason"))
+			ok = read_words(j, &choice->finish);
 		else
 			ok = infer_json_value(j, NULL);
 		if (!ok)
@@ -82,7 +136,7 @@ read_choices(InferJson *j, Choice *choice)
 
 /* One part of a content list: its text, if it is of a kind that is shown. part is a valid value. */
 static bool
-part_text(const InferSlice *part, InferSlice *text)
+part_text(const InferSlice *part, InferSlice *text, InferSlice *refusal)
 {
 	InferJson j = infer_json_start(part->data, part->len);
 	InferSlice key;
@@ -103,6 +157,8 @@ part_text(const InferSlice *part, InferSlice *text)
 		}
 		if (infer_json_key_is(&key, "text"))
 			found = infer_json_string(&j, text);
+		else if (infer_json_key_is(&key, "refusal"))
+			read_words(&j, refusal);
 		else
 		{
 			InferSlice value;
@@ -118,7 +174,7 @@ part_text(const InferSlice *part, InferSlice *text)
 
 /* Joins the texts of a list of parts (a valid array) into the item. False: no memory. */
 static bool
-join_parts(InferReply *reply, InferItem *item, const InferSlice *list)
+join_parts(InferReply *reply, InferItem *item, const InferSlice *list, InferSlice *refusal)
 {
 	InferArena *arena = reply->arena;
 	InferJson j = infer_json_start(list->data, list->len);
@@ -140,7 +196,7 @@ join_parts(InferReply *reply, InferItem *item, const InferSlice *list)
 
 		if (!infer_json_value(&j, &part))
 			break;
-		if (!part_text(&part, &text))
+		if (!part_text(&part, &text, refusal))
 			continue;
 		any = true;
 		faults |= infer_json_decode(&text, arena->text + len, &n);
@@ -163,7 +219,7 @@ join_parts(InferReply *reply, InferItem *item, const InferSlice *list)
 
 /* False: no memory. */
 static bool
-set_item(InferReply *reply, const Choice *choice)
+set_text(InferReply *reply, Choice *choice)
 {
 	InferItem *item = &reply->items[0];
 	const InferSlice *value = &choice->content;
@@ -179,9 +235,47 @@ set_item(InferReply *reply, const Choice *choice)
 		return infer_item_set_text(reply, item, &string);
 	}
 	if (value->data != NULL && value->data[0] == '[')
-		return join_parts(reply, item, value);
+		return join_parts(reply, item, value, &choice->refusal);
 	item->reason = INFER_REASON_MISSING_RESULT;
 	return true;
+}
+
+static bool
+finished_by(const Choice *choice, const char *const words[])
+{
+	for (; *words != NULL; words++)
+		if (choice->finish.data != NULL && infer_json_key_is(&choice->finish, *words))
+			return true;
+	return false;
+}
+
+/* What the choice says of its text, which is set as far as there is one. */
+static void
+judge(InferReply *reply, const Choice *choice)
+{
+	static const char *const truncated[] = {"length", "max_tokens", "model_length", NULL};
+	static const char *const filtered[] = {"content_filter", NULL};
+	static const char *const refused[] = {"refusal", NULL};
+	static const char *const broken[] = {"error", "abort", NULL};
+	static const char *const tools[] = {"tool_calls", "function_call", NULL};
+	InferItem *item = &reply->items[0];
+
+	if (finished_by(choice, filtered))
+		item->reason = INFER_REASON_FILTERED;
+	else if (choice->refusal.data != NULL || finished_by(choice, refused))
+	{
+		item->reason = INFER_REASON_REFUSED;
+		if (choice->refusal.data != NULL)
+			infer_show_string(&choice->refusal, reply->words, sizeof(reply->words));
+	}
+	else if (finished_by(choice, broken))
+		item->reason = INFER_REASON_INCOMPLETE_REPLY;
+	else if (item->reason == INFER_REASON_MALFORMED_REPLY)
+		return;
+	else if (finished_by(choice, truncated))
+		item->reason = INFER_REASON_TRUNCATED;
+	else if (item->text_len == 0 && (choice->calls_tools || finished_by(choice, tools)))
+		item->reason = INFER_REASON_TOOL_CALL;
 }
 
 bool
@@ -217,7 +311,8 @@ infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault)
 	if (!has_choices)
 		return infer_fault(fault, INFER_REASON_MALFORMED_REPLY,
 						   "the answer has no list named \"choices\"");
-	if (!set_item(reply, &choice))
+	if (!set_text(reply, &choice))
 		return infer_fault_memory(fault);
+	judge(reply, &choice);
 	return true;
 }

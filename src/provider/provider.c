@@ -105,14 +105,15 @@ infer_provider_build(const InferProvider *provider, const InferRequestShape *sha
 	return true;
 }
 
-/* What an object says under "usage", as most servers write it. */
-static void
-find_usage(const InferSlice *object, InferReply *reply)
+void
+infer_provider_find_usage(const char *body, size_t len, InferReply *reply)
 {
-	InferJson j = infer_json_start(object->data, object->len);
+	InferJson j = infer_json_start(len > 0 ? body : "", len);
 	InferSlice key;
 	bool first = true;
 
+	memset(reply, 0, sizeof(*reply));
+	reply->prompt_tokens = reply->completion_tokens = -1;
 	if (!infer_json_open(&j, '{'))
 		return;
 	while (infer_json_next_member(&j, &first, &key) == INFER_JSON_ITEM)
@@ -121,6 +122,19 @@ find_usage(const InferSlice *object, InferReply *reply)
 											 : !infer_json_value(&j, NULL))
 			return;
 	}
+}
+
+/* The usage in the body of a raw answer. */
+static void
+read_usage(InferReply *reply, const char *body, size_t len)
+{
+	InferReply said;
+
+	infer_provider_find_usage(body, len, &said);
+	reply->usage_json = said.usage_json;
+	reply->usage_len = said.usage_len;
+	reply->prompt_tokens = said.prompt_tokens;
+	reply->completion_tokens = said.completion_tokens;
 }
 
 /* The answer to a raw call: any JSON value that jsonb can hold. */
@@ -141,8 +155,8 @@ parse_raw(InferJson *body, InferReply *reply, InferFault *fault)
 	{
 		item->text = value.data;
 		item->text_len = value.len;
-		find_usage(&value, reply);
 	}
+	read_usage(reply, value.data, value.len);
 	return true;
 }
 
@@ -174,7 +188,10 @@ infer_provider_parse(const InferProvider *provider, InferTask task, const char *
 		ok = infer_fault(fault, INFER_REASON_MALFORMED_REPLY,
 						 "the answer has something behind its JSON value");
 	if (!ok)
+	{
 		infer_reply_free(reply);
+		infer_provider_find_usage(body, len, reply);
+	}
 	return ok;
 }
 

@@ -59,7 +59,7 @@ extern bool infer_provider_build(const InferProvider *provider, const InferReque
 /* One answer of a reply, by position of the input. */
 typedef struct InferItem
 {
-	InferReason reason; /* NONE, or why this item has no result (MISSING_RESULT, MALFORMED_REPLY) */
+	InferReason reason; /* NONE, or why this item has no result; TRUNCATED may have a text */
 	const char *text;   /* completion text or JSON text: into the reply's memory; UTF-8 */
 	size_t text_len;
 	bool text_has_nul;   /* the text held U+0000: not representable, reason is set */
@@ -76,7 +76,8 @@ typedef struct InferReply
 	int64_t completion_tokens;
 	const char *usage_json; /* slice of the body, NULL if none */
 	size_t usage_len;
-	void *arena; /* private */
+	char words[257]; /* of a model that refuses: one line, safe to show, NUL-terminated */
+	void *arena;     /* private */
 } InferReply;
 
 /*
@@ -85,11 +86,14 @@ typedef struct InferReply
  * count, a duplicate or an out-of-range index is INFER_REASON_MISALIGNED in fault (false is
  * returned).  Bodies that cannot be read: MALFORMED_REPLY in fault.  A list of floats is checked
  * in full here (strict JSON numbers, finite as float4), so infer_reply_floats() cannot fail.
+ * On failure, reply still says what is known of the usage, and is not to be freed.
  * INFER_TASK_CALL: one item, text = the body, checked to be UTF-8 and one JSON value; a "usage"
  * object in it is taken for one.
  */
 extern bool infer_provider_parse(const InferProvider *provider, InferTask task, const char *body,
 								 size_t len, int ninputs, InferReply *reply, InferFault *fault);
+/* What an answer of any status, whole or not, says of its usage; the rest of reply is empty. */
+extern void infer_provider_find_usage(const char *body, size_t len, InferReply *reply);
 /* Copies the dims floats of an embedding item into dst. */
 extern void infer_reply_floats(const InferItem *item, float *dst);
 extern void infer_reply_free(InferReply *reply);
@@ -98,6 +102,8 @@ extern void infer_reply_free(InferReply *reply);
  * line of text), at most 256 bytes, control characters escaped, cut at a character boundary, into
  * out (NUL-terminated). Empty if there are none. */
 extern void infer_provider_error_text(const char *body, size_t len, char *out, size_t out_size);
+/* Does the body of a refusal say that a content filter did not like the request? */
+extern bool infer_provider_is_filter_error(const char *body, size_t len);
 /* Does a 400/413 body say that the batch was too large (to be split)? For later issues too. */
 extern bool infer_provider_is_size_error(int status, const char *body, size_t len);
 /* Does a 4xx body say that money or a quota is used up, so that no pause will help? */
