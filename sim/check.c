@@ -6,6 +6,8 @@
  * no idle permit   while permits are free, enough of those who wait have been woken to take them
  * priority         nobody is granted what a waiting process of higher priority wants
  * one decrease     of an epoch, however many requests tell of the overload
+ * left alone       after so many failures in a row, one request a period
+ * patience         nobody gives up on a server that has answered lately
  * feedback first   no place is given away between the end of a request and what it tells
  * the end          everything was answered, nothing is held, nobody waits
  */
@@ -38,8 +40,11 @@ room_of(World *w, Instance *in)
 {
 	int by_rate = infer_ratelimit_room(&in->admission.rate, w->now);
 	int room = infer_limiter_room(&in->admission.limiter, w->now);
+	int by_health = infer_monitor_room(&in->admission.monitor, w->now);
 
-	return room < by_rate ? room : by_rate;
+	if (by_rate < room)
+		room = by_rate;
+	return by_health < room ? by_health : room;
 }
 
 /* Is the one with the alarm about to look?  It is late by its work and the way to it. */
@@ -151,6 +156,54 @@ check_feedback(World *w, int instance, const InferLimiter *before, const InferPe
 		violation(w, "overload raised the limit");
 }
 
+/* Seen from outside; failures a minute apart are no run, unless it is left alone already. */
+void
+check_health(World *w, int which, const Request *r)
+{
+	Instance *in = &w->instances[which];
+	int threshold = w->config.monitor.threshold;
+
+	if (r->reason != INFER_REASON_SERVER_ERROR)
+	{
+		in->failures = 0;
+		in->alive_us = w->now;
+		return;
+	}
+	if (r->sent_us <= in->alive_us)
+		return;
+	if (in->failures < threshold && w->now - in->failed_us > 60 * SECOND)
+		in->failures = 0;
+	in->failures++;
+	in->failed_us = w->now;
+	if (in->failures == threshold)
+		in->probe_us = w->now;
+}
+
+void
+check_probe(World *w, int which, int granted)
+{
+	Instance *in = &w->instances[which];
+
+	/* what was sent in the same moment may have been before or after an answer */
+	if (granted == 0 || in->failures < w->config.monitor.threshold || in->alive_us == w->now)
+		return;
+	if (granted > 1)
+		violation(w, "%d permits for a server that fails", granted);
+	if (w->now - in->probe_us < w->config.monitor.cooldown_us * 3 / 4)
+		violation(w, "a probe %d ms after the last one", (int) ((w->now - in->probe_us) / MS));
+	in->probe_us = w->now;
+}
+
+void
+check_give_up(World *w, int which)
+{
+	const Instance *in = &w->instances[which];
+
+	if (w->now - in->alive_us < w->patience_us)
+		violation(w, "given up on a server that answered %d ms ago",
+				  (int) ((w->now - in->alive_us) / MS));
+}
+
 void
 check_end(World *w)
 {
@@ -158,7 +211,7 @@ check_end(World *w)
 	{
 		const Session *s = &w->sessions[i];
 
-		if (s->alive && s->rows_done != s->rows_all)
+		if (s->alive && s->rows_done + s->rows_failed != s->rows_all)
 			violation(w, "session %d: %lld of %lld rows done", i, (long long) s->rows_done,
 					  (long long) s->rows_all);
 	}

@@ -19,6 +19,8 @@ begin(const Variant *v)
 		w->window_floor = 1;
 	w->server.sigma = v->jitter;
 	w->knows_left = !v->blind;
+	if (v->never_cools)
+		w->config.monitor.threshold = 0;
 	/* no two machines are alike */
 	w->server.net_us = 50 + random_below(&w->random, 400);
 	w->turn_us = 20 + random_below(&w->random, 30);
@@ -293,6 +295,56 @@ requests_per_minute(const Variant *v)
 	return finish(w, v, result);
 }
 
+static Result
+failing(World *w, const Variant *v)
+{
+	Result result = {.failed = w->server.failed};
+	int64_t last = 0;
+
+	check_end(w);
+	for (int i = 0; i < w->nsessions; i++)
+	{
+		const Session *s = &w->sessions[i];
+
+		result.given_up += s->rows_failed;
+		last = s->ended_us > last ? s->ended_us : last;
+	}
+	result.seconds = (double) (last - SECOND) / SECOND; /* worlds begin at one second */
+	return finish(w, v, result);
+}
+
+/* Nobody ever gets an answer. */
+Result
+dead_server(int sessions, int64_t patience_s, const Variant *v)
+{
+	World *w = begin(v);
+
+	w->server.broken = true;
+	w->patience_us = patience_s * SECOND;
+	instance_new(w);
+	for (int i = 0; i < sessions; i++)
+		session_new(w, 0, 100, INFER_PRIORITY_NORMAL, w->now + random_below(&w->random, 1000) * MS);
+	world_run(w, w->now + 120 * SECOND);
+	return failing(w, v);
+}
+
+/* Broken in the midst of the work; patience is longer than that lasts. */
+Result
+outage(int sessions, int for_s, const Variant *v)
+{
+	World *w = begin(v);
+
+	w->patience_us = 60 * SECOND;
+	world_script(w, w->now + 5 * SECOND, SCRIPT_BREAK, 1, 0);
+	world_script(w, w->now + 5 * SECOND, SCRIPT_FAIL, 0, 0);
+	world_script(w, w->now + (5 + for_s) * SECOND, SCRIPT_BREAK, 0, 0);
+	instance_new(w);
+	for (int i = 0; i < sessions; i++)
+		session_new(w, 0, 8000 / sessions, INFER_PRIORITY_NORMAL, w->now);
+	world_run(w, INT64_MAX);
+	return failing(w, v);
+}
+
 /* Random worlds -------------------------------------------------------------------------------- */
 
 static void
@@ -312,6 +364,15 @@ static void
 random_script(World *w, Random *r, bool *pauses)
 {
 	int n = random_below(r, 12);
+
+	if (random_below(r, 3) == 0)
+	{
+		int64_t at = w->now + random_below(r, 5000) * MS;
+
+		w->patience_us = random_below(r, 2) == 0 ? random_below(r, 60) * SECOND : INT64_MAX;
+		world_script(w, at, SCRIPT_BREAK, 1, 0);
+		world_script(w, at + random_below(r, 40000) * MS, SCRIPT_BREAK, 0, 0);
+	}
 
 	for (int i = 0; i < n; i++)
 	{
@@ -386,6 +447,7 @@ random_world(uint64_t seed, Mutation mutation)
 	w->releases_first = mutation == MUTATION_RELEASE_FIRST;
 	w->wakes_one = mutation == MUTATION_WAKE_ONE;
 	w->skips_reclaim = mutation == MUTATION_NO_RECLAIM;
+	w->probes_always = mutation == MUTATION_PROBE_ALWAYS;
 	w->stops_at_violation = mutation != MUTATION_NONE;
 
 	world_run(w, w->now + 2 * 3600 * SECOND);

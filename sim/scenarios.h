@@ -16,6 +16,8 @@ typedef struct Result
 	double jain;    /* fairness, where several compete */
 	double limit;   /* of the first instance, at the end */
 	double longest_wait_s;
+	int failed;
+	int64_t given_up;
 	int violations;
 	char first_violation[200];
 } Result;
@@ -29,6 +31,7 @@ typedef struct Variant
 	bool warm;        /* a statement has run before */
 	bool forgets;     /* what it learnt */
 	bool blind;       /* nobody knows how many rows are left */
+	bool never_cools; /* a server that fails */
 	bool curves;      /* keep them: see last_world */
 } Variant;
 
@@ -46,6 +49,10 @@ extern Result one_high_among_low(const Variant *v);
 extern Result trickle_then_burst(const Variant *v);
 extern Result after_a_storm(const Variant *v);
 extern Result small_server(const Variant *v);
+/* Fails for so many seconds, from the start or after 5 s. failed: requests that it got meanwhile,
+ * given_up: rows, seconds: until the last session was done. */
+extern Result dead_server(int sessions, int64_t patience_s, const Variant *v);
+extern Result outage(int sessions, int for_s, const Variant *v);
 /* The most that reached the server in one minute is .peak, what it got of its rpm .use. */
 extern Result requests_per_minute(const Variant *v);
 
@@ -56,7 +63,8 @@ typedef enum Mutation
 	MUTATION_NO_EPOCHS,
 	MUTATION_RELEASE_FIRST,
 	MUTATION_WAKE_ONE,
-	MUTATION_NO_RECLAIM
+	MUTATION_NO_RECLAIM,
+	MUTATION_PROBE_ALWAYS
 } Mutation;
 
 extern World *random_world(uint64_t seed, Mutation mutation);

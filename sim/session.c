@@ -149,6 +149,8 @@ land(World *w, Session *s, Request *r)
 	Instance *in = &w->instances[s->instance];
 	InferLimiter before = in->admission.limiter;
 	InferOutcome outcome = {.verdict = r->verdict,
+							.reason = r->reason,
+							.draw = r->verdict == INFER_VERDICT_ERROR ? random_unit(&w->random) : 0,
 							.rtt_us = w->now - r->sent_us,
 							.units = 1,
 							.retry_after_us = r->retry_after_us,
@@ -175,6 +177,7 @@ land(World *w, Session *s, Request *r)
 	else
 		infer_admission_give(&in->admission, in->nodes, s->node, &permit, 1, &outcome, w->now);
 	check_feedback(w, s->instance, &before, &r->permit, r->verdict);
+	check_health(w, s->instance, r);
 	session_wake_line(w, s->instance, false);
 }
 
@@ -270,13 +273,38 @@ take(World *w, int which, int want, InferPermit *permit, int64_t *stamp)
 					.priority = s->priority,
 					.tokens = s->tokens,
 					.lasts_us = REQUEST_TIMEOUT,
+					.patience_us = w->patience_us,
 					.wait = true};
 	int granted =
 		infer_admission_take(&in->admission, in->nodes, s->node, &ask, w->now, permit, stamp);
 
-	check_grant(w, s->instance, which, granted);
+	if (granted == INFER_ADMISSION_GIVES_UP)
+		check_give_up(w, s->instance);
+	else
+	{
+		check_grant(w, s->instance, which, granted);
+		check_probe(w, s->instance, granted);
+	}
+	if (w->probes_always)
+		in->admission.monitor.until_us = 0;
 	session_wake_line(w, s->instance, false);
 	return granted;
+}
+
+/* All that could be sent now fails instead. */
+static void
+give_up(World *w, Session *s, int which)
+{
+	int request;
+
+	s->rows_failed += s->rows;
+	s->rows = 0;
+	while ((request = next_request(w, s, which)) >= 0)
+	{
+		s->rows_failed++;
+		world_drop_request(w, request);
+	}
+	s->waits_since_us = -1;
 }
 
 static int
@@ -302,6 +330,11 @@ send(World *w, int which)
 	if (s->waits_since_us < 0)
 		s->waits_since_us = w->now;
 	granted = take(w, which, want, &permit, &stamp);
+	if (granted == INFER_ADMISSION_GIVES_UP)
+	{
+		give_up(w, s, which);
+		return 0;
+	}
 	if (granted > 0)
 	{
 		int64_t waited = w->now - s->waits_since_us;

@@ -312,6 +312,44 @@ test_must_keep_the_minute(void)
 	}
 }
 
+/*
+ * A server that fails everything, for 1 or 50 sessions of 100 rows, which wait for 30 s: besides
+ * what was under way when it was found out, it gets a request a period (about 7 in 30 s), and all
+ * are told soon after these.
+ */
+static void
+test_fault_F50_dead_server(void)
+{
+	for (int sessions = 1; sessions <= 50; sessions += 49)
+		EACH_SEED(SEEDS)
+		{
+			Result r = seen("dead server", dead_server(sessions, 30, VARIANT(.blind = seed % 2)));
+
+			CHECK(r.failed <= 16 + 9);
+			CHECK(r.failed >= 3 + 4);
+			CHECK(r.given_up == 100 * sessions);
+			CHECK(r.seconds >= 30 && r.seconds <= 32);
+		}
+	/* without, it is asked all the time */
+	CHECK(dead_server(1, 30, &(Variant){.never_cools = true}).failed > 200);
+}
+
+/* One of 6 s is ridden out: nobody gives up, and the work goes on within a period of its end. */
+static void
+test_fault_F50_outage(void)
+{
+	for (int sessions = 1; sessions <= 20; sessions += 19)
+		EACH_SEED(SEEDS)
+		{
+			Result r = seen("outage", outage(sessions, 6, VARIANT(.jitter = 0.3)));
+
+			CHECK(r.given_up == 0);
+			CHECK(r.failed <= 2 * 64 + 6);
+			/* 12.5 s of work */
+			CHECK(r.seconds <= 12.5 + 6 + 4 + 3);
+		}
+}
+
 /* Random worlds -------------------------------------------------------------------------------- */
 
 static void
@@ -332,9 +370,10 @@ test_sim_random_worlds(void)
 static void
 test_sim_mutations_are_seen(void)
 {
-	const char *names[] = {"", "no epochs", "release before feedback", "wake one", "no reclaim"};
+	const char *names[] = {"",         "no epochs",  "release before feedback",
+						   "wake one", "no reclaim", "probe always"};
 
-	for (int m = MUTATION_NO_EPOCHS; m <= MUTATION_NO_RECLAIM; m++)
+	for (int m = MUTATION_NO_EPOCHS; m <= MUTATION_PROBE_ALWAYS; m++)
 	{
 		int violations = 0;
 
@@ -372,6 +411,8 @@ main(void)
 	TEST(must_share_between_sessions);
 	TEST(must_let_high_first);
 	TEST(must_keep_the_minute);
+	TEST(fault_F50_dead_server);
+	TEST(fault_F50_outage);
 	TEST(sim_random_worlds);
 	TEST(sim_mutations_are_seen);
 	return tap_done();

@@ -93,6 +93,8 @@ world_new(uint64_t seed)
 	w->turn_us = 30;
 	w->wake_us = 50;
 	w->knows_left = true;
+	w->config.monitor = (InferMonitorConfig){.threshold = 3, .cooldown_us = SECOND};
+	w->patience_us = INT64_MAX;
 	w->now = SECOND; /* zero means never, here and there */
 	w->server.since_us = w->now;
 	return w;
@@ -215,10 +217,14 @@ server_use(World *w)
 static void
 server_reply(World *w, int which, InferVerdict verdict, int64_t retry_after_us)
 {
+	static const InferReason reasons[] = {[INFER_VERDICT_SUCCESS] = INFER_REASON_NONE,
+										  [INFER_VERDICT_OVERLOADED] = INFER_REASON_OVERLOADED,
+										  [INFER_VERDICT_ERROR] = INFER_REASON_SERVER_ERROR};
 	Request *r = &w->requests[which];
 
 	r->at_server = false;
 	r->verdict = verdict;
+	r->reason = reasons[verdict];
 	r->retry_after_us = retry_after_us;
 	world_at(w, w->now + w->server.net_us, EVENT_REPLY, which, r->life);
 }
@@ -269,6 +275,12 @@ server_arrive(World *w, int which)
 
 		if (n > s->most_a_minute)
 			s->most_a_minute = n;
+	}
+	if (s->broken)
+	{
+		s->failed++;
+		server_reply(w, which, INFER_VERDICT_ERROR, -1);
+		return;
 	}
 	full = s->busy >= s->slots && s->queue >= 0 && s->queued >= s->queue;
 	if (s->storm || full)
@@ -361,6 +373,9 @@ play(World *w, const Script *script)
 			break;
 		case SCRIPT_STORM:
 			w->server.storm = script->a != 0;
+			break;
+		case SCRIPT_BREAK:
+			w->server.broken = script->a != 0;
 			break;
 		case SCRIPT_FAIL:
 			server_fail(w, script->a);

@@ -43,6 +43,7 @@ typedef struct Server
 	int64_t net_us;
 	int64_t retry_after_us;
 	bool storm;            /* refuses everything */
+	bool broken;           /* fails everything, at once */
 	int64_t cold_until_us; /* answers take four times as long */
 	/* requests a minute, beyond which it refuses; 0 = no limit */
 	int rpm;
@@ -61,7 +62,8 @@ typedef struct Server
 	double slots_us;
 	int served;
 	int refused;
-	int peak; /* in service and waiting */
+	int failed; /* while it was broken */
+	int peak;   /* in service and waiting */
 	int most_a_minute;
 	/* after so many served: other slots and queue (0 = never) */
 	int change_after;
@@ -73,6 +75,11 @@ typedef struct Instance
 {
 	InferAdmission admission;
 	InferAdmissionNode nodes[MAX_SESSIONS];
+	/* what check.c has seen: failures in a row of requests sent since an answer, and probes */
+	int failures;
+	int64_t alive_us;
+	int64_t failed_us;
+	int64_t probe_us; /* or when the last failure before the first one came */
 } Instance;
 
 typedef struct Session
@@ -83,6 +90,7 @@ typedef struct Session
 	uint32_t life; /* of the requests that are its own */
 	int64_t rows;  /* to send, not counting what sleeps */
 	int64_t rows_done;
+	int64_t rows_failed; /* given up */
 	int64_t rows_all;
 	InferPriority priority;
 	int64_t tokens;
@@ -113,6 +121,7 @@ typedef struct Request
 	int64_t not_before_us;
 	int attempts;
 	InferVerdict verdict;
+	InferReason reason;
 	int64_t retry_after_us;
 	bool at_server;
 } Request;
@@ -141,6 +150,7 @@ typedef enum ScriptKind
 {
 	SCRIPT_SLOTS, /* a = slots, b = queue */
 	SCRIPT_STORM, /* a = 1 begins, 0 ends */
+	SCRIPT_BREAK, /* a = 1: the server is broken, 0: it is well */
 	SCRIPT_FAIL,  /* all requests at the server end in an error, it comes back cold for a us */
 	SCRIPT_JOIN,  /* a = session (prepared) */
 	SCRIPT_LEAVE, /* a = session: stops asking, waits for what it has */
@@ -198,11 +208,13 @@ typedef struct World
 	int64_t wake_us;
 	int64_t backstop_us; /* a sleeper looks by itself; 0 = never, so that a lost wake-up shows */
 	bool knows_left;     /* sessions say how many rows are left */
+	int64_t patience_us; /* with a server that fails */
 	/* mutations of the caller's part */
 	bool releases_first; /* the place before what the answer tells */
 	bool wakes_one;      /* of those that could go */
 	bool skips_reclaim;
 	bool ignores_epochs;
+	bool probes_always; /* without a pause */
 	bool stops_at_violation;
 	/* findings */
 	int violations;
@@ -249,6 +261,11 @@ extern void check_instance(World *w, int instance, bool strict);
 extern void check_grant(World *w, int instance, int session, int granted);
 extern void check_feedback(World *w, int instance, const InferLimiter *before,
 						   const InferPermit *permit, InferVerdict verdict);
+/* A permit was granted; in a row: how many, while the server counts as failing. */
+extern void check_probe(World *w, int instance, int granted);
+extern void check_give_up(World *w, int instance);
+/* A request has ended. */
+extern void check_health(World *w, int instance, const Request *request);
 extern void check_end(World *w); /* everything done, everything given back */
 extern void violation(World *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -202,7 +202,11 @@ CREATE FUNCTION infer._stat_admission(
 	OUT paced bigint,
 	OUT requests_left bigint,
 	OUT tokens_left bigint,
-	OUT retry_after_until timestamp with time zone)
+	OUT retry_after_until timestamp with time zone,
+	OUT failures_in_a_row integer,
+	OUT failing_since timestamp with time zone,
+	OUT cooldown_until timestamp with time zone,
+	OUT last_failure text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'infer_stat_admission'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 10 ROWS 20;
@@ -395,6 +399,10 @@ COMMENT ON COLUMN infer.stat_admission.ignored IS 'requests cancelled or never s
 COMMENT ON COLUMN infer.stat_admission.paced IS 'times that a permit was refused though the limit was not reached: the minute is used up, a pause is kept, or growth is spread over time';
 COMMENT ON COLUMN infer.stat_admission.requests_left IS 'of this minute, by rpm and by what the server said; NULL: no limit is known';
 COMMENT ON COLUMN infer.stat_admission.tokens_left IS 'of this minute, by tpm and by what the server said; NULL: no limit is known';
+COMMENT ON COLUMN infer.stat_admission.failures_in_a_row IS 'failures that say the server is broken (no connection, no answer, half of one, 500, 502, 504), since an answer that does not';
+COMMENT ON COLUMN infer.stat_admission.failing_since IS 'the first of them; NULL: it is not failing, as far as is known';
+COMMENT ON COLUMN infer.stat_admission.cooldown_until IS 'the server is left alone until then, when one request is sent to see how it is; NULL: it is not, or that request is due';
+COMMENT ON COLUMN infer.stat_admission.last_failure IS 'why the last of them failed, also when the server has been well since; NULL: none has';
 COMMENT ON COLUMN infer.stat_admission.retry_after_until IS 'until then nothing is sent, for the server asked for a pause; NULL: now';
 COMMENT ON FUNCTION infer._stat_models() IS
 	'Source of the view infer.stat_models';

@@ -27,7 +27,7 @@ SELECT name, value, pg_temp.refused(name, value) FROM (VALUES
   ('max_response_size', '2GB'), ('memo_memory', '1kB'), ('statement_call_budget', '-1'), ('statement_token_budget', '-1'),
   ('limiter_max_limit', '-1'), ('limiter_adaptive', 'never'), ('limiter_start', '0'), ('limiter_min_limit', '0'),
   ('limiter_decrease_factor', '1'), ('congestion_min_window', '0'), ('congestion_max_window', '-1'), ('congestion_step_coef', '-1'),
-  ('priority', 'urgent'), ('random_seed', '-1'), ('max_admission_keys', '1'), ('call_cost', '999'), ('price_seconds', '-1'), ('price_seconds', 'NaN')) AS v(name, value) ORDER BY name COLLATE "C";
+  ('priority', 'urgent'), ('random_seed', '-1'), ('failure_threshold', '-1'), ('failure_cooldown', '0'), ('max_admission_keys', '1'), ('call_cost', '999'), ('price_seconds', '-1'), ('price_seconds', 'NaN')) AS v(name, value) ORDER BY name COLLATE "C";
 SET pg_inference.allowed_hosts = 'http://localhost/v1';
 -- units
 SET pg_inference.request_timeout = '2min';
@@ -48,6 +48,8 @@ SET pg_inference.limiter_adaptive = off;
 SET pg_inference.limiter_start = 1000;
 SET pg_inference.limiter_min_limit = 1000;
 SET pg_inference.limiter_decrease_factor = 0.9;
+SET pg_inference.failure_threshold = 0;
+SET pg_inference.failure_cooldown = 1;
 SET pg_inference.priority = vhigh;
 SHOW pg_inference.priority;
 RESET pg_inference.priority;

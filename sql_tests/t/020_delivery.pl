@@ -14,7 +14,8 @@ my $mock = InferTest::Mock->new;
 my $node;
 {
 	local $ENV{LD_PRELOAD} = $slow_dns;
-	$node = InferTest::new_node('delivery');
+	# faults in a row are what this test is made of; after three of them the server would be left alone
+	$node = InferTest::new_node('delivery', 'pg_inference.failure_threshold = 0');
 }
 InferTest::connect_mock($node, $mock, max_concurrency => 8);
 my $url = $mock->url;

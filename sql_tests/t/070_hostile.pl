@@ -14,8 +14,9 @@ use Time::HiRes qw(sleep time);
 my $mock = InferTest::Mock->new;
 my $hostile = InferHostile->new;
 my $hostile_url = $hostile->url;
+# a server that does nothing but evil in a row would be left alone, and not show what it can do
 my $node = InferTest::new_node('hostile', 'pg_inference.max_response_size = 8MB',
-	'max_files_per_process = 64');
+	'max_files_per_process = 64', 'pg_inference.failure_threshold = 0');
 InferTest::connect_mock($node, $mock, max_concurrency => 2, request_timeout => 1000);
 
 sub hostile_server

@@ -46,6 +46,10 @@ enum
 	COL_REQUESTS_LEFT,
 	COL_TOKENS_LEFT,
 	COL_RETRY_AFTER_UNTIL,
+	COL_FAILURES_IN_A_ROW,
+	COL_FAILING_SINCE,
+	COL_COOLDOWN_UNTIL,
+	COL_LAST_FAILURE,
 	COL_COUNT
 };
 
@@ -117,6 +121,20 @@ put_left(int64 left, int column, Datum *values, bool *nulls)
 	nulls[column] = left < 0;
 }
 
+static void
+put_failing(const InferFailing *failing, Datum *values, bool *nulls)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	values[COL_FAILURES_IN_A_ROW] = Int32GetDatum(failing->failures);
+	values[COL_FAILING_SINCE] = TimestampTzGetDatum(now - failing->for_us);
+	nulls[COL_FAILING_SINCE] = failing->for_us == 0;
+	values[COL_COOLDOWN_UNTIL] = TimestampTzGetDatum(now + failing->next_us);
+	nulls[COL_COOLDOWN_UNTIL] = failing->next_us == 0;
+	values[COL_LAST_FAILURE] = CStringGetTextDatum(infer_reason_name(failing->reason));
+	nulls[COL_LAST_FAILURE] = failing->reason == INFER_REASON_NONE;
+}
+
 /* A row per admission key. Entries are read one by one: each is consistent in itself. */
 Datum
 infer_stat_admission(PG_FUNCTION_ARGS)
@@ -151,6 +169,7 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 		values[COL_RETRY_AFTER_UNTIL] =
 			TimestampTzGetDatum(GetCurrentTimestamp() + stat.held_for_us);
 		nulls[COL_RETRY_AFTER_UNTIL] = stat.held_for_us == 0;
+		put_failing(&stat.failing, values, nulls);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -136,6 +136,8 @@ admission_config(const InferClass *class)
 					.rules = INFER_RULES_ALL},
 		.rpm = options->rpm >= 0 ? options->rpm : server->rpm,
 		.tpm = options->tpm >= 0 ? options->tpm : server->tpm,
+		.monitor = {.threshold = infer_guc_failure_threshold,
+					.cooldown_us = (int64) infer_guc_failure_cooldown * 1000},
 	};
 }
 

@@ -111,6 +111,15 @@ describe(const InferBatch *batch, const InferHttpResult *result, char *detail, s
 				 result->retry_after_ms / 1000);
 }
 
+/* Some servers say with a 500 that the input is too long: they are well. */
+static InferReason
+reason_for_health(const InferFinding *finding, const InferHttpResult *result)
+{
+	if (infer_provider_is_size_error(result->wire.status, result->body->data, result->body->len))
+		return INFER_REASON_REQUEST_TOO_LARGE;
+	return finding->reason;
+}
+
 /* Did the server refuse the request only because it does not know base64? */
 static bool
 refuses_base64(const InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
@@ -147,7 +156,8 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 	tokens = infer_finish_usage(batch, &said);
 	if (tokens < 0 && finding->execution == INFER_NOT_ADMITTED)
 		tokens = 0;
-	infer_finish_landed(batch, finding->verdict, result, tokens);
+	infer_finish_landed(batch, reason_for_health(finding, result), finding->verdict, result,
+						tokens);
 	if (rephrasing)
 	{
 		infer_class_no_base64(batch->class);

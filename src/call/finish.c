@@ -94,10 +94,12 @@ pause_us(const InferBatch *batch, int64 us)
 
 /* What the controllers hear of an attempt that was answered. */
 static InferOutcome
-outcome_of(const InferBatch *batch, InferVerdict verdict, const InferHttpResult *result)
+outcome_of(const InferBatch *batch, InferReason reason, InferVerdict verdict,
+		   const InferHttpResult *result)
 {
 	return (InferOutcome){
 		.verdict = verdict,
+		.reason = reason,
 		.rtt_us = server_time(result),
 		.units = 1,
 		.retry_after_us =
@@ -124,10 +126,10 @@ news_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpRes
 
 /* Tells the controllers, and gives the permit back. */
 void
-infer_finish_landed(InferBatch *batch, InferVerdict verdict, const InferHttpResult *result,
-					int64 tokens)
+infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
+					const InferHttpResult *result, int64 tokens)
 {
-	InferOutcome outcome = outcome_of(batch, verdict, result);
+	InferOutcome outcome = outcome_of(batch, reason, verdict, result);
 	InferRateNews news = news_of(batch, &outcome, result, tokens);
 
 	infer_batch_landed(batch, &outcome, &news);

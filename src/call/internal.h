@@ -261,8 +261,17 @@ extern void infer_permit_want(InferBatch *batch, bool wanted);
 /* How many batches of this process want a permit of the key; does any want one of another key? */
 extern int infer_permit_wanted(InferKey key);
 extern bool infer_permit_others_wanted(InferKey key);
-extern bool infer_permit_take(InferBatch *batch);
-/* NULL: it was never sent, or is given up. */
+typedef enum InferPermitAnswer
+{
+	INFER_PERMIT_TAKEN,
+	INFER_PERMIT_WAITS,   /* the process is in the key's line */
+	INFER_PERMIT_GIVES_UP /* the server has been failing for longer than the call would wait */
+} InferPermitAnswer;
+extern InferPermitAnswer infer_permit_take(InferBatch *batch);
+/* What a request tells that was given up, or never sent. */
+extern const InferOutcome infer_outcome_given_up;
+extern const InferOutcome infer_outcome_unsent;
+/* news: NULL = none */
 extern void infer_permit_release(InferBatch *batch, const InferOutcome *outcome,
 								 const InferRateNews *news);
 extern void infer_permit_return_spare(InferLane *lane);
@@ -291,6 +300,9 @@ extern void infer_causes_init(void);
 /* budget.c */
 extern bool infer_budget_allows(InferBatch *batch);
 
+/* cooldown.c */
+extern void infer_cooldown_fail(InferBatch *batch);
+
 /* retry.c */
 extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms);
 
@@ -299,7 +311,7 @@ extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *resu
 extern void infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution execution,
 							  int http_status, const char *detail);
 /* The attempt is over, whatever comes of it; tokens = -1: the answer does not say. */
-extern void infer_finish_landed(InferBatch *batch, InferVerdict verdict,
+extern void infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
 								const InferHttpResult *result, int64 tokens);
 extern void infer_answer_fail(InferAnswer *answer, InferReason reason, InferExecution execution,
 							  const char *detail);

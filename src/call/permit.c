@@ -27,8 +27,10 @@ typedef struct KeyDemand
 static KeyDemand *demands; /* by InferKey */
 static int total_ready;    /* of all keys */
 
-/* A request that was never sent, or is given up, tells nothing. */
-static const InferOutcome no_outcome = {.verdict = INFER_VERDICT_IGNORE, .retry_after_us = -1};
+const InferOutcome infer_outcome_given_up = {
+	.verdict = INFER_VERDICT_IGNORE, .reason = INFER_REASON_CANCELLED, .retry_after_us = -1};
+const InferOutcome infer_outcome_unsent = {
+	.verdict = INFER_VERDICT_IGNORE, .unsent = true, .retry_after_us = -1};
 static const InferRateNews no_news = {
 	.tokens = -1, .requests = {-1, -1}, .remaining_tokens = {-1, -1}, .retry_after_us = -1};
 
@@ -87,7 +89,7 @@ guess_tokens(const InferBatch *batch)
 }
 
 /* Asks for permits for all that the lane may send; the batch is one of them. */
-static void
+static InferPermitAnswer
 ask(InferLane *lane, const InferBatch *batch)
 {
 	int64 room = infer_window_limit(&lane->window) - lane->running;
@@ -96,30 +98,37 @@ ask(InferLane *lane, const InferBatch *batch)
 		.priority = lane->priority,
 		.tokens = guess_tokens(batch),
 		.lasts_us = (int64) batch->class->options.timeout_ms * 1000,
+		.patience_us = (int64) batch->class->options.timeout_ms * 1000,
 		.wait = true,
 	};
+	int granted = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);
 
-	lane->spare = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);
+	if (granted == INFER_ADMISSION_GIVES_UP)
+	{
+		demands[lane->key].in_line = false;
+		return INFER_PERMIT_GIVES_UP;
+	}
+	lane->spare = granted;
 	lane->limit = lane->ticket.limit;
 	lane->ticket.permit.level -= lane->spare - 1; /* each has its own: so many were in flight */
 	demands[lane->key].in_line = lane->spare < ask.want;
+	return lane->spare > 0 ? INFER_PERMIT_TAKEN : INFER_PERMIT_WAITS;
 }
 
-/* Gets a permit for the batch; else the process is in the key's line. */
-bool
+/* Gets a permit for the batch, if one is to be had. */
+InferPermitAnswer
 infer_permit_take(InferBatch *batch)
 {
 	InferLane *lane = batch->lane;
+	InferPermitAnswer answer = lane->spare > 0 ? INFER_PERMIT_TAKEN : ask(lane, batch);
 
-	if (lane->spare == 0)
-		ask(lane, batch);
-	if (lane->spare == 0)
-		return false;
+	if (answer != INFER_PERMIT_TAKEN)
+		return answer;
 	batch->ticket = lane->ticket;
 	batch->permit = true;
 	lane->ticket.permit.level++;
 	lane->spare--;
-	return true;
+	return answer;
 }
 
 /* The controllers hear how it went, then the permit is free. */
@@ -129,8 +138,8 @@ infer_permit_release(InferBatch *batch, const InferOutcome *outcome, const Infer
 	if (!batch->permit)
 		return;
 	batch->permit = false;
-	batch->lane->limit = infer_admission_release(
-		batch->class->key, &batch->ticket, outcome ? outcome : &no_outcome, news ? news : &no_news);
+	batch->lane->limit =
+		infer_admission_release(batch->class->key, &batch->ticket, outcome, news ? news : &no_news);
 }
 
 /* What the lane has for nobody goes back. */
@@ -138,7 +147,7 @@ void
 infer_permit_return_spare(InferLane *lane)
 {
 	for (; lane->spare > 0; lane->spare--)
-		infer_admission_release(lane->key, &lane->ticket, &no_outcome, &no_news);
+		infer_admission_release(lane->key, &lane->ticket, &infer_outcome_unsent, &no_news);
 }
 
 /*

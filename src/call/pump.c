@@ -161,10 +161,12 @@ infer_batch_split(InferBatch *batch, InferBatch *into, int from)
 void
 infer_batch_free(InferBatch *batch)
 {
+	bool sent = batch->transfer != NULL;
+
 	set_open(batch, false);
 	infer_permit_want(batch, false);
 	release_transfer(batch);
-	infer_permit_release(batch, NULL, NULL);
+	infer_permit_release(batch, sent ? &infer_outcome_given_up : &infer_outcome_unsent, NULL);
 	batch->client->nbatches--;
 	for (int i = 0; i < batch->nanswers; i++)
 	{
@@ -416,6 +418,7 @@ infer_pump_send(InferClient *client)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
 		InferKey key = batch->class->key;
+		InferPermitAnswer answer;
 
 		if (infer_pump_free_transfers() <= 0)
 			break;
@@ -428,7 +431,13 @@ infer_pump_send(InferClient *client)
 				break; /* so are all the others */
 			continue;
 		}
-		if (!batch->permit && !infer_permit_take(batch))
+		answer = batch->permit ? INFER_PERMIT_TAKEN : infer_permit_take(batch);
+		if (answer == INFER_PERMIT_GIVES_UP)
+		{
+			infer_cooldown_fail(batch);
+			continue;
+		}
+		if (answer == INFER_PERMIT_WAITS)
 		{
 			refused = key;
 			if (!infer_permit_others_wanted(key))

@@ -172,7 +172,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 							  result->body->len, batch->nanswers, &reply, &fault))
 	{
 		tokens = infer_finish_usage(batch, &reply);
-		infer_finish_landed(batch, INFER_VERDICT_ERROR, result, tokens);
+		infer_finish_landed(batch, fault.reason, INFER_VERDICT_ERROR, result, tokens);
 		infer_finish_fail(batch, fault.reason, INFER_EXECUTED, status, fault.message);
 		return;
 	}
@@ -188,6 +188,6 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 	}
 	note_figures(batch, &reply, elapsed_us);
 	infer_reply_free(&reply);
-	infer_finish_landed(batch, INFER_VERDICT_SUCCESS, result, tokens);
+	infer_finish_landed(batch, INFER_REASON_NONE, INFER_VERDICT_SUCCESS, result, tokens);
 	infer_batch_free(batch);
 }

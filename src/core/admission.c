@@ -20,6 +20,7 @@ infer_admission_configure(InferAdmission *a, int nnodes, const InferAdmissionCon
 {
 	bool first = infer_limiter_configure(&a->limiter, &config->limiter, tell);
 
+	infer_monitor_configure(&a->monitor, &config->monitor);
 	if (!first)
 	{
 		bool same = a->rate.rpm == (config->rpm > 0 ? config->rpm : 0) &&
@@ -100,6 +101,7 @@ join(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, 
 	node->want = want;
 	node->priority = ask->priority;
 	node->tokens = ask->tokens;
+	node->patience_us = ask->patience_us;
 	if (moves)
 		append(a, nodes, me);
 }
@@ -200,13 +202,17 @@ take_expired(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_u
 static int
 free_permits(InferAdmission *a, int64_t now_us)
 {
+	int room = infer_ratelimit_room(&a->rate, now_us);
 	int by_limit;
-	int by_rate = infer_ratelimit_room(&a->rate, now_us);
+	int by_health;
 
 	if (a->limiter.config.dry_run)
-		return by_rate;
+		return room;
 	by_limit = infer_limiter_room(&a->limiter, now_us);
-	return by_limit < by_rate ? by_limit : by_rate;
+	by_health = infer_monitor_room(&a->monitor, now_us);
+	if (by_limit < room)
+		room = by_limit;
+	return by_health < room ? by_health : room;
 }
 
 /* Tokens: a request that is too large for now is not passed by smaller ones of its rank. */
@@ -270,12 +276,19 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 		take_expired(a, nodes, me, now_us);
 	could = due(a, nodes, me, ask, now_us);
 	granted = within_tokens(a, nodes, me, ask, could, now_us);
+	if (granted == 0 && !a->limiter.config.dry_run &&
+		infer_monitor_gives_up(&a->monitor, ask->patience_us, now_us))
+	{
+		infer_admission_leave(a, nodes, me);
+		return INFER_ADMISSION_GIVES_UP;
+	}
 	if (granted > 0)
 	{
 		if (node->held == 0 || node->good_until_us < now_us + ask->lasts_us)
 			node->good_until_us = now_us + ask->lasts_us;
 		node->held += granted;
 		*permit = infer_limiter_take(&a->limiter, granted, now_us);
+		permit->mark = infer_monitor_take(&a->monitor, now_us);
 		*stamp = infer_ratelimit_charge(&a->rate, granted, ask->tokens * granted, now_us);
 	}
 	if (granted == ask->want)
@@ -309,6 +322,11 @@ infer_admission_give(InferAdmission *a, InferAdmissionNode *nodes, int me,
 					 const InferPermit *permit, int n, const InferOutcome *outcome, int64_t now_us)
 {
 	infer_limiter_feedback(&a->limiter, permit, outcome, now_us);
+	if (outcome->unsent)
+		infer_monitor_unsent(&a->monitor, &permit->mark, now_us);
+	else
+		infer_monitor_hear(&a->monitor, &permit->mark, outcome->reason, outcome->verdict, now_us,
+						   outcome->draw);
 	put_back(a, &nodes[me], n);
 }
 
@@ -326,13 +344,17 @@ static int64_t
 opens_us(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_us)
 {
 	int64_t tokens = a->token_first != INFER_NOBODY ? nodes[a->token_first].tokens : 0;
-	int64_t by_rate = infer_ratelimit_opens_us(&a->rate, tokens, now_us);
+	int64_t opens = infer_ratelimit_opens_us(&a->rate, tokens, now_us);
 	int64_t by_limit;
+	int64_t by_health;
 
 	if (a->limiter.config.dry_run)
-		return by_rate;
+		return opens;
 	by_limit = infer_limiter_opens_us(&a->limiter, now_us);
-	return by_limit > by_rate ? by_limit : by_rate;
+	by_health = infer_monitor_opens_us(&a->monitor, now_us);
+	if (by_limit > opens)
+		opens = by_limit;
+	return by_health > opens ? by_health : opens;
 }
 
 /* Invariant 3: names the process that must set an alarm (anew), if there is one. */
@@ -354,6 +376,13 @@ who_sets_alarm(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_u
 	return INFER_NOBODY;
 }
 
+static bool
+gives_up(const InferAdmission *a, const InferAdmissionNode *node, int64_t now_us)
+{
+	return !a->limiter.config.dry_run &&
+		   infer_monitor_gives_up(&a->monitor, node->patience_us, now_us);
+}
+
 int
 infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_us, int32_t *who,
 					 int size)
@@ -370,7 +399,7 @@ infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_u
 	{
 		for (int i = a->head[p]; i != INFER_NOBODY && n < size; i = nodes[i].next)
 		{
-			if (nodes[i].share == 0 || nodes[i].woken_us != 0)
+			if (nodes[i].woken_us != 0 || (nodes[i].share == 0 && !gives_up(a, &nodes[i], now_us)))
 				continue;
 			nodes[i].woken_us = now_us;
 			who[n++] = i;
@@ -387,13 +416,12 @@ infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_u
 	return n;
 }
 
-int64_t
-infer_admission_alarm_us(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_us)
+/* When time alone opens: one of those in line looks then. */
+static int64_t
+opening_alarm_us(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_us)
 {
 	int64_t opens;
 
-	if (nodes[me].want == 0)
-		return INT64_MAX;
 	if (a->alarm != INFER_NOBODY && a->alarm != me && !is_absent(&nodes[a->alarm], now_us) &&
 		now_us - a->alarm_us < ABSENT_US)
 		return INT64_MAX;
@@ -403,4 +431,18 @@ infer_admission_alarm_us(InferAdmission *a, InferAdmissionNode *nodes, int me, i
 	a->alarm = opens == INT64_MAX ? INFER_NOBODY : me;
 	a->alarm_us = opens;
 	return opens;
+}
+
+int64_t
+infer_admission_alarm_us(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_us)
+{
+	int64_t opens;
+	int64_t given_up = INT64_MAX;
+
+	if (nodes[me].want == 0)
+		return INT64_MAX;
+	opens = opening_alarm_us(a, nodes, me, now_us);
+	if (!a->limiter.config.dry_run)
+		given_up = infer_monitor_gives_up_us(&a->monitor, nodes[me].patience_us, now_us);
+	return opens < given_up ? opens : given_up;
 }

@@ -1,9 +1,10 @@
 /*
  * core/admission.h - one admission key: who may send now, who waits, who is to be woken.
  *
- * InferAdmission holds the key's limiter (core/limiter.h), its minute (core/ratelimit.h) and the
- * line; an array of InferAdmissionNode, one for each process, what that process holds and its place
- * in the line.  Numbers instead of pointers, no allocation: both live in shared memory as they are.
+ * InferAdmission holds the key's limiter (core/limiter.h), its minute (core/ratelimit.h), what is
+ * known of its server's failures (core/monitor.h) and the line; an array of InferAdmissionNode, one
+ * for each process, what that process holds and its place in the line.  Numbers instead of
+ * pointers, no allocation: both live in shared memory as they are.
  *
  * Who goes first.  Strictly by priority: nobody takes what a waiting process of higher priority
  * wants.  Within a priority, the process that holds least gets the next permit, so that a scan with
@@ -19,6 +20,9 @@
  *   3. While only time keeps the permits back (pacing, a rate limit, spreading), one waiter has an
  *      alarm (alarm), or has been woken to set one.
  *
+ * The failing.  While the server cools, one request may leave in a period, whoever's turn it is.
+ * Who waits gives up when the server has been failing for longer than it would wait.
+ *
  * The absent.  Who was woken should try at once.  One that has not done so after 100 ms does not
  * count until it tries, so that its share is not idle.  The expired.  A permit lasts as long as its
  * request may; what a process holds for a second longer is taken for lost by those who wait, and
@@ -30,7 +34,8 @@
  *
  *   take      before a request leaves, after the scan's own window (core/window.h) has room.  If it
  *             grants less than wanted and ask.wait is set, the process is in the line afterwards;
- *             deciding and joining are one step, so there is nothing to look at again.
+ *             deciding and joining are one step, so there is nothing to look at again.  GIVES_UP:
+ *             it is not in the line, and should not ask again for this request.
  *   give      exactly once for each permit, when the request has ended, before anything of the next
  *             request.  What it tells is applied first, then the place is free.
  *   leave     when the process no longer wants (cancel, enough rows, something else to do that may
@@ -48,6 +53,7 @@
 #define INFER_CORE_ADMISSION_H
 
 #include "core/limiter.h"
+#include "core/monitor.h"
 #include "core/ratelimit.h"
 
 typedef enum InferPriority
@@ -62,6 +68,9 @@ typedef enum InferPriority
 
 #define INFER_NOBODY (-1)
 
+/* Instead of a number of permits: the server has been failing for longer than patience_us. */
+#define INFER_ADMISSION_GIVES_UP (-1)
+
 /* Memory must be zero. */
 typedef struct InferAdmissionNode
 {
@@ -72,6 +81,7 @@ typedef struct InferAdmissionNode
 	int32_t want;
 	int32_t priority;
 	int64_t tokens; /* of the next request */
+	int64_t patience_us;
 	int32_t prev;
 	int32_t next;
 	int64_t woken_us; /* 0 = has tried since */
@@ -82,6 +92,7 @@ typedef struct InferAdmission
 {
 	InferLimiter limiter;
 	InferRateLimit rate;
+	InferMonitor monitor;
 	int32_t nnodes;
 	int32_t head[INFER_PRIORITY_COUNT];
 	int32_t tail[INFER_PRIORITY_COUNT];
@@ -96,8 +107,9 @@ typedef struct InferAsk
 {
 	int want;
 	InferPriority priority;
-	int64_t tokens;   /* guess, of each request */
-	int64_t lasts_us; /* the request's timeout */
+	int64_t tokens;      /* guess, of each request */
+	int64_t lasts_us;    /* the request's timeout */
+	int64_t patience_us; /* with a server that has been failing for so long it does not wait */
 	bool wait;
 } InferAsk;
 
@@ -106,14 +118,16 @@ typedef struct InferAdmissionConfig
 	InferLimiterConfig limiter;
 	int64_t rpm; /* 0 = no limit */
 	int64_t tpm;
+	InferMonitorConfig monitor;
 } InferAdmissionConfig;
 
-/* The first one counts; *tell as in infer_limiter_configure(). */
+/* The first one counts, but for the monitor's, where the last one does; *tell as in
+ * infer_limiter_configure(). Wake the line afterwards. */
 extern bool infer_admission_configure(InferAdmission *a, int nnodes,
 									  const InferAdmissionConfig *config, int64_t now_us,
 									  bool *tell);
-/* Returns how many permits were granted; *permit then serves for each of them, *stamp for
- * infer_ratelimit_correct(). */
+/* Returns how many permits were granted, or GIVES_UP; *permit then serves for each of them, *stamp
+ * for infer_ratelimit_correct(). */
 extern int infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me,
 								const InferAsk *ask, int64_t now_us, InferPermit *permit,
 								int64_t *stamp);

@@ -32,6 +32,7 @@ static const ReasonWords reason_words[INFER_REASON_COUNT] = {
 	[INFER_REASON_BAD_REQUEST] = {"bad_request", "BAD"},
 	[INFER_REASON_REQUEST_TOO_LARGE] = {"request_too_large", "RQL"},
 	[INFER_REASON_SERVER_ERROR] = {"server_error", "SRV"},
+	[INFER_REASON_SERVER_FAILED] = {"server_failed", "SVF"},
 	[INFER_REASON_REDIRECTED] = {"redirected", "RED"},
 	[INFER_REASON_MALFORMED_REPLY] = {"malformed_reply", "MAL"},
 	[INFER_REASON_INCOMPLETE_REPLY] = {"incomplete_reply", "INC"},

@@ -40,6 +40,8 @@ int infer_guc_congestion_max_window = 0;
 double infer_guc_congestion_step_coef = 1;
 int infer_guc_priority = INFER_PRIORITY_NORMAL;
 int infer_guc_random_seed = 0;
+int infer_guc_failure_cooldown = 1000;
+int infer_guc_failure_threshold = 3;
 bool infer_guc_limiter_adaptive = true;
 double infer_guc_limiter_decrease_factor = 0.5;
 int infer_guc_limiter_max_limit = 0;
@@ -142,6 +144,22 @@ define_congestion_settings(void)
 		&infer_guc_congestion_step_coef, 1, 0, 1000, PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
+/* A key takes them over with each statement. */
+static void
+define_failure_settings(void)
+{
+	DefineCustomIntVariable(
+		"pg_inference.failure_cooldown", "How long a server that fails is left alone at first.",
+		"Then twice as long, up to eight times; one request is sent after each such time.",
+		&infer_guc_failure_cooldown, 1000, 1, 3600000, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_inference.failure_threshold",
+		"Failures in a row after which a server is left alone for a while.",
+		"Counted per admission key over all sessions; refusals and timeouts are none. 0 never "
+		"leaves it alone.",
+		&infer_guc_failure_threshold, 3, 0, 1000000, PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
 /* The first use of an admission key fixes them for it. */
 static void
 define_limiter_settings(void)
@@ -210,6 +228,7 @@ define_settings_a_to_m(void)
 							 "Plans InferScan nodes, which batch and overlap calls.",
 							 "Off evaluates calls one after the other, with the same results.",
 							 &infer_guc_enable, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+	define_failure_settings();
 	DefineCustomEnumVariable("pg_inference.hoist_calls",
 							 "Moves calls out of inner sides of joins and out of sub-queries.",
 							 "exact moves those that are made for each outer row anyway, on also "

@@ -55,6 +55,8 @@ extern int infer_guc_congestion_max_window;   /* user, 0 = 1024 */
 extern double infer_guc_congestion_step_coef; /* user, 1 */
 extern int infer_guc_priority;                /* user, InferPriority, NORMAL */
 extern int infer_guc_random_seed;             /* user, 0 = none */
+extern int infer_guc_failure_cooldown;        /* superuser, ms, 1 s */
+extern int infer_guc_failure_threshold;       /* superuser, 3; 0 = off */
 extern bool infer_guc_limiter_adaptive;       /* superuser, on */
 extern double infer_guc_limiter_decrease_factor; /* superuser, 0.5 */
 extern int infer_guc_limiter_max_limit;          /* superuser, 0 = none */

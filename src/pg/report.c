@@ -83,6 +83,9 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 										"Shorten the input, or lower the server's max_batch_size "
 										"or max_batch_bytes."},
 	[INFER_REASON_SERVER_ERROR] = {"the server failed", "Check the inference server's log."},
+	[INFER_REASON_SERVER_FAILED] = {"the server has been failing, and is left alone",
+									"Check the inference server. It is tried again by itself; see "
+									"infer.stat_admission, and pg_inference.failure_threshold."},
 	[INFER_REASON_REDIRECTED] = {"the server redirects to another address",
 								 "Redirects are not followed; set the server's url to the final "
 								 "address."},

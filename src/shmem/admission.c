@@ -34,6 +34,7 @@
 #include "pg/clock.h"
 #include "pg/compat.h"
 #include "pg/guc.h"
+#include "pg/random.h"
 #include "shmem/admission.h"
 
 #define NOBODY     INFER_NOBODY
@@ -198,6 +199,21 @@ entry_nodes(InferKey key)
 	return nodes + (size_t) key * table->nprocs;
 }
 
+/* Sets the latches of those who can go now. Partition lock held. */
+static void
+wake_line(InferAdmission *admission, InferAdmissionNode *line, int64 now)
+{
+	int32 who[WAKE_BATCH];
+	int n;
+
+	do
+	{
+		n = infer_admission_wake(admission, line, now, who, WAKE_BATCH);
+		for (int i = 0; i < n; i++)
+			SetLatch(&GetPGProcByNumber(who[i])->procLatch);
+	} while (n == WAKE_BATCH);
+}
+
 /* The configuration may be late by a moment, when another process has just made the key; whoever
  * comes first configures it. */
 InferKey
@@ -205,6 +221,7 @@ infer_admission_key(const char *key, const InferAdmissionConfig *config, bool *c
 {
 	InferAdmission *admission;
 	InferKey result;
+	int64 now = infer_now_us();
 
 	*conflict = false;
 	if (strlen(key) >= INFER_ADMISSION_KEY_MAX || config->limiter.ceiling < 1)
@@ -223,7 +240,8 @@ infer_admission_key(const char *key, const InferAdmissionConfig *config, bool *c
 	LWLockAcquire(partition_lock(result), LW_EXCLUSIVE);
 	/* the core tells of a conflict once; here that means once a session */
 	admission->limiter.told = conflict_told[result];
-	infer_admission_configure(admission, table->nprocs, config, infer_now_us(), conflict);
+	infer_admission_configure(admission, table->nprocs, config, now, conflict);
+	wake_line(admission, entry_nodes(result), now);
 	LWLockRelease(partition_lock(result));
 	conflict_told[result] |= *conflict;
 	return result;
@@ -239,6 +257,7 @@ infer_admission_config(InferKey key)
 	config.limiter = admission->limiter.config;
 	config.rpm = admission->rate.rpm;
 	config.tpm = admission->rate.tpm;
+	config.monitor = admission->monitor.config;
 	LWLockRelease(partition_lock(key));
 	return config;
 }
@@ -257,21 +276,6 @@ infer_admission_limit(InferKey key, int *warm)
 }
 
 /* Permits -------------------------------------------------------------------------------------- */
-
-/* Sets the latches of those who can go now. Partition lock held. */
-static void
-wake_line(InferAdmission *admission, InferAdmissionNode *line, int64 now)
-{
-	int32 who[WAKE_BATCH];
-	int n;
-
-	do
-	{
-		n = infer_admission_wake(admission, line, now, who, WAKE_BATCH);
-		for (int i = 0; i < n; i++)
-			SetLatch(&GetPGProcByNumber(who[i])->procLatch);
-	} while (n == WAKE_BATCH);
-}
 
 int
 infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket)
@@ -328,6 +332,7 @@ infer_admission_release(InferKey key, const InferTicket *ticket, const InferOutc
 	int64 now = infer_now_us();
 	int limit;
 
+	told.draw = infer_random_draw(outcome->reason);
 	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
 	feed_rate(&admission->rate, ticket, news, now);
 	told.left = left_of_key(admission, &line[me], outcome->left);
@@ -400,6 +405,37 @@ infer_admission_release_all(void)
 	}
 }
 
+/* Failures ------------------------------------------------------------------------------------- */
+
+/* Partition lock held. */
+static InferFailing
+read_failing(const InferMonitor *monitor, int64 now)
+{
+	return (InferFailing){.failures = monitor->failures,
+						  .reason = monitor->reason,
+						  .for_us = infer_monitor_failing_us(monitor, now),
+						  .next_us = infer_monitor_opens_us(monitor, now) - now};
+}
+
+InferFailing
+infer_admission_failing(InferKey key)
+{
+	InferFailing result;
+
+	LWLockAcquire(partition_lock(key), LW_SHARED);
+	result = read_failing(&entries[key].admission.monitor, infer_now_us());
+	LWLockRelease(partition_lock(key));
+	return result;
+}
+
+bool
+infer_admission_failed_for(InferKey key, int64 sustained_us)
+{
+	InferFailing failing = infer_admission_failing(key);
+
+	return failing.for_us > 0 && failing.for_us >= sustained_us;
+}
+
 /* Statistics ----------------------------------------------------------------------------------- */
 
 static int64
@@ -455,6 +491,7 @@ infer_admission_stat(int i, InferAdmissionStat *stat)
 	stat->granted = limiter->granted;
 	stat->paced = limiter->paced;
 	stat_rate(&admission->rate, stat, now);
+	stat->failing = read_failing(&admission->monitor, now);
 	held_until = Max(limiter->hold_until_us, admission->rate.hold_until_us);
 	LWLockRelease(partition_lock(i));
 	stat->held_for_us = held_until > now ? held_until - now : 0;

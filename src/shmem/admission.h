@@ -58,7 +58,8 @@ typedef struct InferRateNews
 } InferRateNews;
 
 /* Takes up to ask->want permits at once, returns how many; the ticket serves for each of them. With
- * fewer than wanted the process is in the line, if ask->wait. */
+ * fewer than wanted the process is in the line, if ask->wait. INFER_ADMISSION_GIVES_UP: the key's
+ * server has been failing for ask->patience_us or longer, and is left alone now. */
 extern int infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket);
 /* Gives one back, with what the controllers should hear first. Ignored if the process holds none
  * (it gave back everything before). Returns the key's limit afterwards. */
@@ -70,6 +71,24 @@ extern void infer_admission_wait_end(InferKey key);
 extern int64_t infer_admission_alarm(InferKey key);
 /* Gives back all this process holds and leaves all lines (at process exit; also callable). */
 extern void infer_admission_release_all(void);
+
+/* What is known of the failures of a key's server, since its last answer that was none. */
+typedef struct InferFailing
+{
+	int failures;       /* in a row */
+	InferReason reason; /* of the last one that there ever was; NONE = there was none */
+	int64_t for_us;     /* since the first; 0 = it is not failing, as far as is known */
+	int64_t next_us;    /* until it is tried again; 0 = it is not left alone, or that is now */
+} InferFailing;
+
+extern InferFailing infer_admission_failing(InferKey key);
+/*
+ * Has the key's server been failing for so long, without an answer in between?  For those who want
+ * to wait for a server unless it has failed for a while.  Failures are watched with
+ * failure_threshold = 0, too.  A server that nobody has asked for a minute, and that is not left
+ * alone, counts as not failing.
+ */
+extern bool infer_admission_failed_for(InferKey key, int64_t sustained_us);
 
 typedef struct InferAdmissionStat
 {
@@ -89,6 +108,7 @@ typedef struct InferAdmissionStat
 	int64_t requests_left;
 	int64_t tokens_left;
 	int64_t held_for_us; /* all requests, for a Retry-After; 0 = not */
+	InferFailing failing;
 } InferAdmissionStat;
 
 /* Copies entry i; false when i is beyond the last. */

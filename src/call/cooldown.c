@@ -1,0 +1,30 @@
+/*
+ * call/cooldown.c - calls of a server that has been failing for longer than they would wait.
+ *
+ * A call rides out a short outage: it waits in the key's line while the server is left alone, and
+ * goes on when a probe has found it well (core/monitor).  When the server has been failing for
+ * longer than the call's own timeout it fails at once.  Nothing of this attempt was sent; that
+ * earlier ones may have been executed is kept by the batch's floor.
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "call/internal.h"
+
+/* Ends a ready batch, which has no permit, with the reason server_failed. */
+void
+infer_cooldown_fail(InferBatch *batch)
+{
+	InferFailing failing = infer_admission_failing(batch->class->key);
+	char detail[192] = "";
+
+	if (failing.for_us > 0) /* an answer may have come to another process by now */
+		snprintf(detail, sizeof(detail),
+				 "it has failed since %s, with %s the last time, and is tried again in %.1f s",
+				 timestamptz_to_str(GetCurrentTimestamp() - failing.for_us),
+				 infer_reason_name(failing.reason), failing.next_us / 1e6);
+	dlist_delete(&batch->node);
+	infer_permit_want(batch, false);
+	infer_finish_fail(batch, INFER_REASON_SERVER_FAILED, INFER_NOT_ADMITTED, 0, detail);
+}
