@@ -87,6 +87,75 @@ SELECT max(octet_length(model)), count(*) FROM infer.statement_errors();
 SELECT sum(total_bytes) BETWEEN 500000 AND 1100000 AS bounded FROM pg_backend_memory_contexts WHERE name = 'pg_inference causes';
 RESET pg_inference.enable;
 
+-- max_error_ratio: a statement that goes past failures is stopped when too many of its calls fail.
+-- Off by default; one of ten may fail at 0.05, for of fewer than a hundred calls as many may as of a
+-- hundred
+CREATE TABLE many AS SELECT i AS id, 'many ' || i AS x FROM generate_series(1, 400) AS i;
+SET pg_inference.on_error = 'null';
+SHOW pg_inference.max_error_ratio;
+SELECT count(*), count(infer.complete('infer_e/m', x || '[[mock:400]]')) FROM many;
+SET pg_inference.max_error_ratio = 0.05;
+SELECT count(*), count(infer.complete('infer_e/m', x || CASE WHEN id = 1 THEN '[[mock:400]]' ELSE '' END)) FROM many WHERE id <= 10;
+-- five may fail, six may not, however they are asked for; a distinct input fails once
+SELECT count(*), count(infer.complete('infer_e/m', 'x' || least(id, 5) || '[[mock:400]]')) FROM many;
+SELECT count(*), count(infer.complete('infer_e/m', 'x' || least(id, 6) || '[[mock:400]]')) FROM many;
+SELECT count((infer.try_embed('infer_e/m', x || '[[mock:400]]')).error) FROM many WHERE id <= 7;
+SET pg_inference.enable = off;
+SELECT count((infer.try_embed('infer_e/m', x || '[[mock:400]]')).error) FROM many WHERE id <= 5;
+-- ... nothing further is sent
+\! mock reset
+SELECT count((infer.try_embed('infer_e/m', x || '[[mock:400]]')).error) FROM many;
+\! mock stat requests
+SELECT count(*), min(reason) FROM infer.statement_errors();
+-- over more than a hundred calls it is their share: of the first 200 every twentieth fails, then every tenth
+\! mock reset
+SELECT count((infer.try_complete('infer_e/m', x || CASE WHEN id % 20 = 0 OR (id > 200 AND id % 10 = 0) THEN '[[mock:400]]' ELSE '' END)).error) FROM many;
+\! mock stat requests
+-- its proof is that of its calls: some were executed (RX), one may have been (RM), none was (RN)
+SET pg_inference.max_error_ratio = 0;
+DO $$ BEGIN PERFORM infer.complete('infer_e/m', 'fine'); PERFORM infer.complete('infer_e/m', 'x [[mock:400]]'); EXCEPTION WHEN SQLSTATE 'RX000' THEN RAISE NOTICE 'executed: % %', SQLSTATE, SQLERRM; END $$;
+DO $$ BEGIN PERFORM infer.complete('infer_e/m', 'x [[mock:500]]'); EXCEPTION WHEN SQLSTATE 'RM000' THEN RAISE NOTICE 'may have been executed: % %', SQLSTATE, SQLERRM; END $$;
+DO $$ BEGIN PERFORM infer.complete('infer_e/m', 'x [[mock:400]]'); EXCEPTION WHEN SQLSTATE 'RN000' THEN RAISE NOTICE 'not executed: % %', SQLSTATE, SQLERRM; END $$;
+-- who catches it has stopped the statement all the same; the next one begins anew
+\! mock reset
+DO $$ BEGIN
+  FOR i IN 1..3 LOOP
+    BEGIN PERFORM infer.complete('infer_e/m', i || ' [[mock:400]]'); EXCEPTION WHEN OTHERS THEN RAISE NOTICE '% %', i, SQLERRM; END;
+  END LOOP;
+END $$;
+\! mock stat requests
+SELECT infer.complete('infer_e/m', 'fine');
+-- a failure that raises by itself says more
+SELECT infer.complete('infer_e/m', 'x [[mock:401]]', options => '{"on_error": "fail"}');
+-- with InferScan: raised when the next row is due, which waits for nothing then, be it an answer that
+-- hangs; and nothing is left in flight
+RESET pg_inference.enable;
+SET pg_inference.max_error_ratio = 0.02;
+\set VERBOSITY terse
+SELECT infer.complete('infer_e/m', x || CASE WHEN id = 1 THEN '[[mock:hang]]' WHEN id < 5 THEN '[[mock:400]]' ELSE '' END, '{}', '{"timeout": "60s"}') FROM many WHERE id <= 10;
+SELECT in_flight FROM infer.stat_admission WHERE key = 'errors';
+-- an answer that is asked for again after a pause is not waited for either
+\! mock set retry_after=30
+SELECT infer.complete('infer_e/m', x || CASE WHEN id = 1 THEN '[[mock:429]]' WHEN id < 5 THEN '[[mock:400]]' ELSE '' END, '{}', '{"timeout": "60s", "max_attempts": 4, "admission_key": "errors_pause"}') FROM many WHERE id <= 10;
+\! mock set retry_after=0
+SELECT waiting, in_flight FROM infer.stat_admission WHERE key = 'errors_pause';
+-- ... nor are rows sent that are read after it
+CREATE FUNCTION until_stopped() RETURNS text LANGUAGE plpgsql AS $$ BEGIN
+  LOOP
+    PERFORM infer.complete('infer_e/m', 'probe');
+    PERFORM pg_sleep(0.001);
+  END LOOP;
+EXCEPTION WHEN OTHERS THEN RETURN SQLERRM; END $$;
+SET pg_inference.max_error_ratio = 0;
+\! mock reset
+SELECT id, s, infer.complete('infer_e/m', x || CASE id WHEN 1 THEN '[[mock:400]]' ELSE '' END) FROM (SELECT id, x, CASE id WHEN 2 THEN until_stopped() END AS s FROM many WHERE id <= 10 OFFSET 0) AS t;
+\! mock items | grep -c many
+\set VERBOSITY default
+DROP FUNCTION until_stopped();
+RESET pg_inference.max_error_ratio;
+RESET pg_inference.on_error;
+DROP TABLE many;
+
 -- another role's failures in this session are for those who may act as it, or read all statistics
 CREATE ROLE regress_infer_definer;
 CREATE ROLE regress_infer_caller;

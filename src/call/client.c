@@ -245,7 +245,8 @@ infer_call_begin(InferClient *client, const InferFunction *function, const Datum
 bool
 infer_call_done(const InferEntry *entry)
 {
-	return entry->answer->state == INFER_ANSWER_DONE;
+	/* of a stopped statement nothing is waited for: the error is there */
+	return entry->answer->state == INFER_ANSWER_DONE || infer_tolerance_stopped(entry->answer);
 }
 
 void

@@ -36,7 +36,8 @@ infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status, in
 	if (answer->usage != NULL)
 		bytes += strlen(answer->usage) + 1;
 	infer_memo_done(answer, bytes);
-	if (answer->reason == INFER_REASON_NONE)
+	infer_tolerance_note(answer);
+	if (answer->reason == INFER_REASON_NONE || answer->reason == INFER_REASON_ERROR_RATIO)
 		return;
 	batch->client->stats.errors++;
 	infer_causes_note(answer);

@@ -26,6 +26,7 @@
 #include "core/batch.h"
 #include "core/buf.h"
 #include "core/proof.h"
+#include "core/tally.h"
 #include "core/types.h"
 #include "core/window.h"
 #include "http/transport.h"
@@ -61,6 +62,15 @@ typedef struct InferCallOptions
 	InferTruncated truncated;
 	char *path; /* infer.call: below the server's url; "" */
 } InferCallOptions;
+
+/* What a statement's calls have come to, for max_error_ratio. */
+typedef struct InferTolerance
+{
+	InferTally tally;
+	bool stopped;    /* too many failed */
+	double ratio;    /* ... than this */
+	InferTally when; /* ... then */
+} InferTolerance;
 
 struct InferClass
 {
@@ -219,6 +229,7 @@ extern int64 infer_memo_evictions(void);
 extern bool infer_memo_charge_call(InferAnswer *answer);
 extern void infer_memo_charge_tokens(InferMemo *memo, int64 tokens);
 extern bool infer_memo_tokens_left(InferMemo *memo, int64 *used);
+extern InferTolerance *infer_memo_tolerance(InferMemo *memo);
 extern void infer_memo_init(void);
 
 /* class.c */
@@ -305,6 +316,12 @@ extern void infer_cooldown_fail(InferBatch *batch);
 
 /* retry.c */
 extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms);
+
+/* tolerance.c */
+extern void infer_tolerance_note(const InferAnswer *answer);
+extern bool infer_tolerance_allows(InferBatch *batch);
+extern bool infer_tolerance_stopped(const InferAnswer *answer);
+extern void infer_tolerance_raise(const InferAnswer *answer) pg_attribute_noreturn();
 
 /* finish.c */
 extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);

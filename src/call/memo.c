@@ -80,6 +80,7 @@ struct InferMemo
 	size_t idle_bytes; /* of the answers in lru */
 	int64 calls;       /* distinct inputs sent */
 	int64 tokens;      /* as answers reported them */
+	InferTolerance tolerance;
 };
 
 static dlist_head memos = DLIST_STATIC_INIT(memos);
@@ -395,6 +396,12 @@ infer_memo_tokens_left(InferMemo *memo, int64 *used)
 {
 	*used = memo->tokens;
 	return infer_guc_statement_token_budget == 0 || memo->tokens < infer_guc_statement_token_budget;
+}
+
+InferTolerance *
+infer_memo_tolerance(InferMemo *memo)
+{
+	return &memo->tolerance;
 }
 
 /*

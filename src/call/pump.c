@@ -370,7 +370,7 @@ send_ready(InferBatch *batch)
 	infer_permit_want(batch, false);
 	if (reason != INFER_REASON_NONE)
 		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
-	else if (infer_budget_allows(batch) && build_body(batch))
+	else if (infer_tolerance_allows(batch) && infer_budget_allows(batch) && build_body(batch))
 		send_batch(batch, header);
 	if (header != NULL)
 	{

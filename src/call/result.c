@@ -97,15 +97,22 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 	return HeapTupleGetDatum(tuple);
 }
 
+/* Does the answer raise, by the policy of its call? */
+static bool
+raises_itself(const InferAnswer *answer, const InferFunction *function)
+{
+	if (answer->state != INFER_ANSWER_DONE || answer->reason == INFER_REASON_NONE ||
+		answer->reason == INFER_REASON_ERROR_RATIO)
+		return false;
+	/* answers that cannot be matched to rows fail the query, whatever the policy */
+	return answer->reason == INFER_REASON_MISALIGNED ||
+		   (!function->outcome && answer->class->options.on_error != INFER_ON_ERROR_NULL);
+}
+
 bool
 infer_call_raises(const InferEntry *entry, const InferFunction *function)
 {
-	const InferAnswer *answer = entry->answer;
-
-	if (answer->reason == INFER_REASON_NONE)
-		return false;
-	return answer->reason == INFER_REASON_MISALIGNED ||
-		   (!function->outcome && answer->class->options.on_error != INFER_ON_ERROR_NULL);
+	return infer_tolerance_stopped(entry->answer) || raises_itself(entry->answer, function);
 }
 
 Datum
@@ -114,21 +121,19 @@ infer_call_result(InferEntry *entry, const InferFunction *function, Oid result_t
 	const InferAnswer *answer = entry->answer;
 	InferFailure failure;
 
+	if (raises_itself(answer, function))
+	{
+		describe_failure(answer, &failure);
+		infer_report_failure(&failure);
+	}
+	if (infer_tolerance_stopped(answer))
+		infer_tolerance_raise(answer);
 	Assert(answer->state == INFER_ANSWER_DONE);
 	*isnull = false;
-	/* answers that cannot be matched to rows fail the query, whatever the policy */
-	if (answer->reason != INFER_REASON_MISALIGNED)
-	{
-		if (function->outcome)
-			return outcome_datum(answer, function, result_type);
-		if (answer->reason == INFER_REASON_NONE)
-			return PointerGetDatum(answer->value);
-		if (answer->class->options.on_error == INFER_ON_ERROR_NULL)
-		{
-			*isnull = true;
-			return (Datum) 0;
-		}
-	}
-	describe_failure(answer, &failure);
-	infer_report_failure(&failure);
+	if (function->outcome)
+		return outcome_datum(answer, function, result_type);
+	if (answer->reason == INFER_REASON_NONE)
+		return PointerGetDatum(answer->value);
+	*isnull = true;
+	return (Datum) 0;
 }

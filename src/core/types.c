@@ -44,6 +44,7 @@ static const ReasonWords reason_words[INFER_REASON_COUNT] = {
 	[INFER_REASON_TOOL_CALL] = {"tool_call", "TOL"},
 	[INFER_REASON_MISALIGNED] = {"misaligned", "ALN"},
 	[INFER_REASON_BUDGET] = {"budget", "BUD"},
+	[INFER_REASON_ERROR_RATIO] = {"error_ratio", "RAT"},
 	[INFER_REASON_INTERNAL] = {"internal", "INT"},
 };
 

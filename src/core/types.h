@@ -66,6 +66,7 @@ typedef enum InferReason
 	INFER_REASON_TOOL_CALL,           /* the model wants a tool called, and says nothing yet */
 	INFER_REASON_MISALIGNED,          /* answers cannot be matched to rows: the query fails */
 	INFER_REASON_BUDGET,              /* statement_call_budget, statement_token_budget */
+	INFER_REASON_ERROR_RATIO,         /* max_error_ratio stopped the statement */
 	INFER_REASON_INTERNAL,            /* out of memory, a bug */
 	INFER_REASON_COUNT
 } InferReason;

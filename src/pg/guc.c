@@ -31,6 +31,7 @@ int infer_guc_statement_token_budget = 0;
 int infer_guc_on_error = INFER_ON_ERROR_FAIL;
 int infer_guc_truncated = INFER_TRUNCATED_ERROR;
 int infer_guc_max_attempts = 4;
+double infer_guc_max_error_ratio = 1;
 int infer_guc_retry = INFER_RETRY_NOT_ADMITTED;
 int infer_guc_buffer_memory = 32 * 1024;
 int infer_guc_max_response_size = 64 * 1024;
@@ -247,6 +248,12 @@ define_settings_a_to_m(void)
 	DefineCustomIntVariable("pg_inference.max_attempts",
 							"Most attempts of one call, the first included.", NULL,
 							&infer_guc_max_attempts, 4, 1, 100, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable(
+		"pg_inference.max_error_ratio",
+		"Share of a statement's calls that may fail before it is stopped.",
+		"For failures that raise no error. Of fewer than 100 calls as many may fail as of 100; 1 "
+		"sets no limit.",
+		&infer_guc_max_error_ratio, 1, 0, 1, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.max_response_size",
 							"Largest answer that is accepted from a server.", NULL,
 							&infer_guc_max_response_size, 64 * 1024, 1, MAX_RESPONSE_KB,

@@ -115,6 +115,8 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_BUDGET] = {"the statement's budget is used up",
 							 "Raise pg_inference.statement_call_budget or "
 							 "pg_inference.statement_token_budget, or ask for fewer rows."},
+	[INFER_REASON_ERROR_RATIO] = {"too many calls of the statement failed before it",
+								  "Raise pg_inference.max_error_ratio, or set it to 1."},
 	[INFER_REASON_INTERNAL] = {"the request could not be handled", NULL},
 };
 
@@ -152,6 +154,12 @@ int
 infer_errcode_config(void)
 {
 	return MAKE_SQLSTATE('R', 'C', 'C', 'F', 'G');
+}
+
+const char *
+infer_report_reason(InferReason reason)
+{
+	return reason_text(reason)->what;
 }
 
 /* What went wrong, in our words. */

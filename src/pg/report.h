@@ -21,6 +21,8 @@ typedef struct InferFailure
 
 /* SQLSTATE as ERRCODE: 'R', 'N'|'M'|'X' (or 'C' for configuration), reason code. */
 extern int infer_report_sqlstate(InferReason reason, InferExecution execution);
+/* The reason in words, e.g. "the server is overloaded". */
+extern const char *infer_report_reason(InferReason reason);
 /* palloc'd one-line message, as in the error: what failed, with server and model. */
 extern char *infer_report_message(const InferFailure *failure);
 /* palloc'd: the failure's detail, fit to be shown; "" if there is none. */
