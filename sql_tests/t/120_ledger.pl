@@ -1,0 +1,127 @@
+# Every claim is true: a randomised run over all faults at once, judged by the server's own ledger.
+# fail_P19, fail_P21, fail_P46, fail_P71, fail_P76.
+#
+# PG_INFERENCE_LONG=1 makes ten times as many calls, PG_INFERENCE_SEED=N makes others.
+use strict;
+use warnings;
+use InferLedger;
+use InferProc;
+use InferTest;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $seed = $ENV{PG_INFERENCE_SEED} // 20261130;
+my $long = $ENV{PG_INFERENCE_LONG} ? 10 : 1;
+my $sessions = 4;
+note("seed $seed");
+
+# Faults, in per cent of the requests.
+my %faults = (
+	reset => 2, partial => 1, slow => 0.3, hang => 0.3, halfhang => 0.3, stall => 1, die => 3,
+	lost => 2, drop => 2, late => 1, garbage => 1, empty => 1, cutchunk => 1, cutclose => 1,
+	redirect => 0.7, close => 3, nul => 0.7, latin1 => 0.7, binary => 0.7, json => 1, count => 0.7,
+	order => 1, dupindex => 0.3, badindex => 0.3, negindex => 0.3, noindex => 1, someindex => 0.3,
+	noindexshort => 0.3, missing3 => 1, dim => 0.5, 400 => 0.7, 401 => 0.5, 403 => 0.5, 404 => 0.5,
+	413 => 0.7, 429 => 6, 500 => 1, 503 => 1, status => 1, donestatus => 3);
+
+my $mock = InferTest::Mock->new("seed=$seed", 'reply=echo', 'dim=4', 'base_ms=2', 'jitter=0.5',
+	'retry_after=0', 'late_ms=600', 'slow_bytes=16', 'slow_ms=30',
+	'refusals=402,405,406,407,410,411,415,422,429,431,451,501,505',
+	'failures=408,409,424,499,500,502,503,504,520,522,529');
+my $node = InferTest::new_node(
+	'ledger', 'max_connections = 20',
+	'pg_inference.limiter_adaptive = off', # proofs are the subject, not how fast a server is asked
+	'pg_inference.congestion_min_window = 16',
+	'pg_inference.request_timeout = 300ms');
+InferTest::connect_mock($node, $mock, max_concurrency => 16, max_batch_size => 8);
+InferLedger::create_claims($node);
+
+sub faulty { $mock->set(map { "fault_$_=$faults{$_}" } sort keys %faults); return; }
+sub sound { $mock->set(map { "fault_$_=0" } keys %faults); return; }
+
+# Waits until the server has done whatever somebody has left behind.
+sub settled
+{
+	my ($name) = @_;
+	ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') == 0 }), "$name: the server is done");
+	return;
+}
+
+# Cancels one of the sessions now and then, until all have ended.
+sub canceller
+{
+	return InferProc->start($node, 'canceller', q{
+	DO $$
+	BEGIN
+		FOR i IN 1..100000 LOOP
+			PERFORM pg_sleep(0.3);
+			PERFORM pg_stat_clear_snapshot();
+			PERFORM pg_cancel_backend(pid) FROM (SELECT pid FROM pg_stat_activity
+				WHERE application_name LIKE 'ledger%' AND state = 'active' ORDER BY random() LIMIT 1) s;
+			EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name LIKE 'ledger%');
+		END LOOP;
+	END $$;});
+}
+
+my @statements = InferLedger::plan($seed, 270 * $long);
+my @scripts = map { my $n = $_; join('', map { InferLedger::script($_) } grep { $_->{number} % $sessions == $n } @statements) } 0 .. $sessions - 1;
+faulty();
+my $begin = time;
+my @running = map { InferProc->start($node, "ledger$_", $scripts[$_]) } 0 .. $#scripts;
+$_->backend foreach @running;
+my $canceller = canceller();
+my @results = map { [ $_->finish(3600) ] } @running;
+my (undef, $complaint) = $canceller->finish;
+note(sprintf 'ran for %.1f s', time - $begin);
+settled('campaign');
+
+my $found = InferLedger::judge(\@statements, InferLedger::claims($node), $mock->ledger);
+my %struck = %{ $mock->faults };
+my $stalled = $mock->stat('stalled_connections');
+note("$found->{calls} calls, $found->{stored} of them with a claim, $found->{missing} attempts that were never read");
+
+is($complaint, '', 'the canceller works');
+cmp_ok($found->{calls}, '>=', 10_000 * $long, 'ten thousand calls');
+cmp_ok($found->{stored}, '>=', $found->{calls} / 2, 'most of them with a claim');
+is(scalar @{ $found->{violations} }, 0, 'fail_P19, fail_P21: what was claimed is what the ledger says')
+  or diag(join("\n", @{ $found->{violations} }[ 0 .. ($#{ $found->{violations} } < 20 ? $#{ $found->{violations} } : 20) ]));
+cmp_ok($found->{missing}, '<=', $stalled, 'fail_P19: an attempt is a request that the server has read, or its connection had stalled');
+
+# Nothing but what this run provokes: cancelled, timed out, not to be aligned.
+# (25P02: what follows a statement that was broken off in its transaction.)
+my @errors = map { /^psql:\S+ ((?:ERROR|FATAL|PANIC|WARNING):  .*)/mg } map { $_->[1] } @results;
+is(join("\n", grep { !/^ERROR:  (57014|RXALN|25P02):/ } @errors), '', 'no other error');
+my %states;
+/^ERROR:  (\w+: (?:canceling statement due to \w+)?)/ && $states{$1}++ foreach @errors;
+note(join(', ', map { "$_ $states{$_}" } sort keys %states));
+
+is($node->safe_psql('postgres', q{SELECT coalesce(sum(in_flight), 0), coalesce(sum(waiting), 0) FROM infer.stat_admission}),
+	'0|0', 'fail_P46: no permit is out, nobody waits');
+
+# fail_P76: a run in which something never happened has not tested it.
+is($struck{$_} > 0, 1, "fail_P76: fault $_ has struck") foreach sort keys %faults;
+my @sometimes = (
+	'claim: not_admitted', 'claim: maybe_executed', 'claim: executed',
+	'a value after a refusal', 'a value after a loss', 'refused again and again',
+	'a refusal after a loss keeps the doubt', 'a second sending on a kept connection is vetoed',
+	'executed, and lost', 'maybe executed, and was not', 'executed after its deadline',
+	'executed twice', 'executed for nobody', 'a statement was broken off', 'a batch was split',
+	'poison is alone', 'end: stored', 'end: timeout', 'end: cursor', 'end: rollback',
+	map { "reason: $_" } qw(timeout disconnected overloaded unauthenticated permission_denied not_found
+	  bad_request request_too_large server_error redirected malformed_reply incomplete_reply missing_result));
+cmp_ok($found->{seen}{$_} // 0, '>', 0, "fail_P76: it happened: $_") foreach @sometimes;
+cmp_ok($states{"57014: canceling statement due to $_"} // 0, '>', 0, "fail_P76: it happened: statements ended by $_")
+  foreach qw(user statement);
+cmp_ok($states{'RXALN: '} // 0, '>', 0, 'fail_P76: it happened: answers that cannot be aligned');
+is($found->{seen}{'reason: internal'}, undef, 'no failure is our own');
+
+# Values that came through are those of a server without faults. (Of a vector that is short, and alone
+# in its request, nobody can tell.)
+sound();
+is( $node->safe_psql('postgres', q{
+		SELECT count(*) FILTER (WHERE value IS DISTINCT FROM infer.embed('m', 'm ' || statement || '-' || line)::text), count(*) > 1000
+		FROM claims WHERE value NOT LIKE 'c %' AND value ~ '^.[^,]*,[^,]*,[^,]*,[^,]*.$'}),
+	'0|t', 'fail_P71: every vector is that of its own text');
+
+$node->stop;
+done_testing();
