@@ -14,6 +14,19 @@ package InferLedger;
 use strict;
 use warnings;
 
+# Faults of a campaign, in per cent of the requests, and the mock's other settings.
+our %faults = (
+	reset => 2, partial => 1, slow => 0.3, hang => 0.3, halfhang => 0.3, stall => 1, die => 3,
+	lost => 2, drop => 2, late => 1, garbage => 1, empty => 1, cutchunk => 1, cutclose => 1,
+	redirect => 0.7, close => 3, nul => 0.7, latin1 => 0.7, binary => 0.7, json => 1, count => 0.7,
+	order => 1, dupindex => 0.3, badindex => 0.3, negindex => 0.3, noindex => 1, someindex => 0.3,
+	noindexshort => 0.3, missing3 => 1, dim => 0.5, 400 => 0.7, 401 => 0.5, 403 => 0.5, 404 => 0.5,
+	413 => 0.7, 429 => 6, 500 => 1, 503 => 1, status => 1, donestatus => 3);
+our @settings = ('reply=echo', 'dim=4', 'base_ms=2', 'jitter=0.5', 'retry_after=0', 'late_ms=600',
+	'slow_bytes=16', 'slow_ms=30',
+	'refusals=402,405,406,407,410,411,415,422,429,431,451,501,505',
+	'failures=408,409,424,499,500,502,503,504,520,522,529');
+
 my @retries = (undef, undef, 'never', 'not_admitted', 'ambiguous', 'ambiguous');
 
 # How a statement ends. Only of "stored" there are claims.

@@ -174,6 +174,7 @@ int req_status(struct req *r, const char *among)
 double req_jitter(struct req *r)
 {
     if (set.jitter <= 0) return 1;
-    double u = 1 - draw(&r->rng), v = draw(&r->rng);
+    uint64_t rng = mix64(r->rng ^ 0x6a6974746572u); /* its own, so that the faults are those of a run without jitter */
+    double u = 1 - draw(&rng), v = draw(&rng);
     return exp(set.jitter * sqrt(-2 * log(u)) * cos(2 * M_PI * v));
 }
