@@ -46,7 +46,7 @@ EXTRA_CLEAN    = $(sort $(wildcard src/*/*.o src/*/*.bc)) sql_tests/mockd/mockd 
 
 # These need no PostgreSQL to begin with (their scripts install one), so PGXS stays out of them;
 # it would also bring a `check` of its own. As root, installcheck has to become another user first.
-STANDALONE = help check check-assert check-matrix demo bench sim fuzz lint format format-check dist
+STANDALONE = help check check-assert check-matrix demo bench sim fuzz fuzz-bytes lint format format-check dist
 ifeq ($(shell id -u),0)
 STANDALONE += installcheck
 endif
@@ -73,6 +73,7 @@ help:
 	@echo 'make installcheck          the tests that need a server, on the installed build'
 	@echo 'make sim                   the tests that need no server'
 	@echo 'make fuzz                  random queries on the installed build (FROM=1 COUNT=2000 JOBS=2)'
+	@echo 'make fuzz-bytes            bred bytes into what reads and writes JSON (TARGET=json SECONDS=60 RUNS=)'
 	@echo 'make lint, make format     static checks; clang-format over the sources'
 	@echo 'make bench                 the benchmark (JOBS="J1 J2" REPS=3)'
 	@echo 'make dist                  a release archive'
@@ -105,11 +106,15 @@ sim:
 fuzz: sql_tests/mockd/mockd
 	sql_tests/fuzz/fuzz $(if $(FROM),--from $(FROM)) $(if $(COUNT),--count $(COUNT)) $(if $(JOBS),--jobs $(JOBS))
 
+fuzz-bytes:
+	scripts/deps fuzz
+	sim/fuzz/run.sh $(if $(SECONDS),-s $(SECONDS)) $(if $(RUNS),-r $(RUNS)) $(TARGET)
+
 lint:
 	@for check in scripts/checks/*; do $$check || [ $$? = 77 ] || exit 1; done
 
 format:
-	clang-format -i $(SOURCES) $(INCLUDED) $(wildcard sim/*.[ch])
+	clang-format -i $(SOURCES) $(INCLUDED) $(wildcard sim/*.[ch] sim/fuzz/*.[ch])
 
 format-check:
 	scripts/checks/format
