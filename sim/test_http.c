@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "http_hooks.h"
 #include "http_kit.h"
+#include "http_tls.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -656,6 +657,7 @@ main(int argc, char **argv)
 	test_not_left();
 	test_address_check();
 	test_header_lines();
+	test_tls_settings();
 	test_timeout();
 	test_cancel();
 	test_hanging_resolver();

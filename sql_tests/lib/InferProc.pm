@@ -151,11 +151,14 @@ sub memory_kb
 }
 
 # Builds the library that slow_dns.c describes; returns its path for LD_PRELOAD.
-sub build_slow_dns
+sub build_slow_dns { return build_preload($_[0], 'slow_dns'); }
+
+# The same for another of these files.
+sub build_preload
 {
-	my ($folder) = @_;
-	my $source = File::Spec->rel2abs(dirname(__FILE__) . '/slow_dns.c');
-	my $library = "$folder/slow_dns.so";
+	my ($folder, $name) = @_;
+	my $source = File::Spec->rel2abs(dirname(__FILE__) . "/$name.c");
+	my $library = "$folder/$name.so";
 	system($ENV{CC} // 'cc', '-O1', '-shared', '-fPIC', '-o', $library, $source, '-ldl') == 0
 	  or die "cannot build $source";
 	return $library;

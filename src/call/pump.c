@@ -317,7 +317,7 @@ build_body(InferBatch *batch)
  * gives the permit back.
  */
 static void
-send_batch(InferBatch *batch, const char *secret_header)
+send_batch(InferBatch *batch, const InferSecrets *secrets)
 {
 	InferClass *class = batch->class;
 	InferServer *server = class->target->server;
@@ -332,7 +332,11 @@ send_batch(InferBatch *batch, const char *secret_header)
 		.check_address = infer_egress_address,
 		.check_arg = &class->egress,
 		.user = batch,
-		.secret_header = secret_header,
+		.secret_header = secrets->header,
+		.tls = {.authorities = secrets->authorities,
+				.authorities_len = secrets->authorities ? strlen(secrets->authorities) : 0,
+				.identity = secrets->identity,
+				.identity_len = secrets->identity ? strlen(secrets->identity) : 0},
 	};
 	InferClient *client = batch->client;
 
@@ -354,29 +358,25 @@ send_batch(InferBatch *batch, const char *secret_header)
 }
 
 /*
- * Sends a ready batch that has its permit.  Reading the key looks into catalogs, which may wait for
- * a lock and raise; the batch stays in its list until that is done, so that whoever cleans up finds
- * it and its permit.
+ * Sends a ready batch that has its permit.  Reading its secrets looks into catalogs, which may wait
+ * for a lock and raise; the batch stays in its list until that is done, so that whoever cleans up
+ * finds it and its permit.
  */
 static void
 send_ready(InferBatch *batch)
 {
-	char *header = NULL;
+	InferSecrets secrets;
 	char *detail = NULL;
-	InferReason reason =
-		infer_registry_secret(batch->class->target->server, batch->class->userid, &header, &detail);
+	InferReason reason = infer_registry_secrets(batch->class->target->server, batch->class->userid,
+												&secrets, &detail);
 
 	dlist_delete(&batch->node);
 	infer_permit_want(batch, false);
 	if (reason != INFER_REASON_NONE)
 		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
 	else if (infer_tolerance_allows(batch) && infer_budget_allows(batch) && build_body(batch))
-		send_batch(batch, header);
-	if (header != NULL)
-	{
-		explicit_bzero(header, strlen(header));
-		pfree(header);
-	}
+		send_batch(batch, &secrets);
+	infer_secrets_wipe(&secrets);
 }
 
 /* Moves sleeping batches whose time has come to the ready list. */

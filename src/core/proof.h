@@ -11,18 +11,19 @@
 /* How a transfer ended, in terms free of any HTTP library. */
 typedef enum InferWireEnd
 {
-	INFER_WIRE_OK,         /* a whole answer (any status) */
-	INFER_WIRE_LOOKUP,     /* name resolution failed */
-	INFER_WIRE_CONNECT,    /* connect failed or timed out */
-	INFER_WIRE_TLS,        /* handshake or certificate */
-	INFER_WIRE_DENIED,     /* our own address check refused the peer */
-	INFER_WIRE_TIMEOUT,    /* the attempt's deadline */
-	INFER_WIRE_DISCONNECT, /* connection ended, or second transmission vetoed */
-	INFER_WIRE_PARTIAL,    /* body cut short after an answer head */
-	INFER_WIRE_TOO_LARGE,  /* body over the cap */
-	INFER_WIRE_PROTOCOL,   /* garbage instead of HTTP */
-	INFER_WIRE_CANCELLED,  /* removed by us */
-	INFER_WIRE_INTERNAL    /* out of memory and the like */
+	INFER_WIRE_OK,          /* a whole answer (any status) */
+	INFER_WIRE_LOOKUP,      /* name resolution failed */
+	INFER_WIRE_CONNECT,     /* connect failed or timed out */
+	INFER_WIRE_TLS,         /* handshake, or the certificate of the peer */
+	INFER_WIRE_CERTIFICATE, /* our own certificates cannot be used */
+	INFER_WIRE_DENIED,      /* our own address check refused the peer */
+	INFER_WIRE_TIMEOUT,     /* the attempt's deadline */
+	INFER_WIRE_DISCONNECT,  /* connection ended, or second transmission vetoed */
+	INFER_WIRE_PARTIAL,     /* body cut short after an answer head */
+	INFER_WIRE_TOO_LARGE,   /* body over the cap */
+	INFER_WIRE_PROTOCOL,    /* garbage instead of HTTP */
+	INFER_WIRE_CANCELLED,   /* removed by us */
+	INFER_WIRE_INTERNAL     /* out of memory and the like */
 } InferWireEnd;
 
 typedef struct InferWire

@@ -19,6 +19,7 @@ static const ReasonWords reason_words[INFER_REASON_COUNT] = {
 	[INFER_REASON_TLS_FAILED] = {"tls_failed", "TLS"},
 	[INFER_REASON_EGRESS_DENIED] = {"egress_denied", "EGR"},
 	[INFER_REASON_CREDENTIAL_MISSING] = {"credential_missing", "KEY"},
+	[INFER_REASON_BAD_CERTIFICATE] = {"certificate_unusable", "CRT"},
 	[INFER_REASON_CREDENTIAL_WITHHELD] = {"credential_withheld", "CLR"},
 	[INFER_REASON_CANCELLED] = {"cancelled", "CAN"},
 	[INFER_REASON_TIMEOUT] = {"timeout", "TMO"},

@@ -41,6 +41,7 @@ typedef enum InferReason
 	INFER_REASON_TLS_FAILED,          /* handshake or certificate */
 	INFER_REASON_EGRESS_DENIED,       /* host or address not allowed */
 	INFER_REASON_CREDENTIAL_MISSING,  /* the key file or variable cannot be read */
+	INFER_REASON_BAD_CERTIFICATE,     /* a file of certificates, or of a client's key */
 	INFER_REASON_CREDENTIAL_WITHHELD, /* a key would have travelled in clear text */
 	INFER_REASON_CANCELLED,           /* given up by us */
 	INFER_REASON_TIMEOUT,             /* request_timeout; 408 */

@@ -118,16 +118,6 @@ on_close_socket(void *arg, curl_socket_t fd)
 	return close(fd);
 }
 
-/* CURLOPT_SSL_CTX_FUNCTION, called when the connection stands and the handshake begins. */
-static CURLcode
-on_handshake(CURL *easy, void *context, void *arg)
-{
-	InferTransfer *transfer = arg;
-
-	transfer->handshake = true;
-	return CURLE_OK;
-}
-
 /* The body of an error status explains; it is kept in part and never makes the transfer fail. */
 static size_t
 keep_error_body(InferTransfer *transfer, const char *bytes, size_t n)
@@ -188,10 +178,7 @@ set_fixed_options(InferTransfer *transfer)
 	/* the environment decides neither where a request goes nor whether it may */
 	ok &= curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED) == CURLE_OK;
-	/* nobody gets to switch these off */
-	ok &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;
-	ok &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
-	ok &= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2) == CURLE_OK;
+	ok &= infer_transfer_fix_tls(transfer);
 	ok &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open_socket) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket) == CURLE_OK;
@@ -207,8 +194,6 @@ set_fixed_options(InferTransfer *transfer)
 
 	/* what is nice to have */
 	curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
-	curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_handshake);
-	curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, transfer);
 	curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 30L);
@@ -244,6 +229,7 @@ infer_transfer_free(InferTransfer *transfer)
 	infer_transfer_clear(transfer);
 	if (transfer->easy != NULL)
 		curl_easy_cleanup(transfer->easy);
+	infer_transfer_free_tls(transfer);
 	curl_slist_free_all(transfer->headers);
 	free(transfer->url);
 	infer_buf_free(&transfer->body);
@@ -259,6 +245,7 @@ infer_transfer_clear(InferTransfer *transfer)
 		free(transfer->secret.data);
 		transfer->secret.data = NULL;
 	}
+	infer_transfer_forget_identity(transfer);
 	if (transfer->body.cap > BODY_KEPT)
 		infer_buf_free(&transfer->body);
 	else
@@ -435,7 +422,8 @@ infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request)
 	transfer->result.retry_after_ms = -1;
 	transfer->result.rate = (InferHttpRate){-1, -1, -1, -1};
 
-	if (!set_url(transfer, request->url) || !set_headers(transfer, request))
+	if (!set_url(transfer, request->url) || !set_headers(transfer, request) ||
+		!infer_transfer_set_tls(transfer, &request->tls))
 		return false;
 	set_limits(transfer, request);
 	/* never NULL: curl would read the body from a callback then */

@@ -1,8 +1,9 @@
 /*
- * http/curl_private.h - what the three files of the curl engine share.
+ * http/curl_private.h - what the four files of the curl engine share.
  *
  * curl_engine.c  the transport: submit, step, release; lists of transfers; deadline
  * curl_easy.c    one transfer's handle: options, callbacks, the latch and the veto
+ * curl_tls.c     whom a transfer trusts, and as whom it connects
  * curl_result.c  from CURLcode and what the callbacks saw to InferHttpResult
  *
  * Nothing in a callback may raise, wait, or call back into the library's multi interface.
@@ -37,6 +38,12 @@ typedef struct InferTransferList
 	int count;
 } InferTransferList;
 
+typedef struct InferTlsText
+{
+	char *data; /* malloc'd, or NULL */
+	size_t len;
+} InferTlsText;
+
 struct InferTransfer
 {
 	InferTransfer *prev;
@@ -63,6 +70,9 @@ struct InferTransfer
 	/* the secret header heads the list of this request and is wiped with it */
 	struct curl_slist secret;
 	size_t secret_len;
+
+	InferTlsText authorities; /* what the handle is set to, NULL: the system's */
+	InferTlsText identity;    /* of this request, wiped with it */
 
 	/* what the callbacks saw */
 	bool handshake; /* TLS has begun: there is a connection */
@@ -107,6 +117,12 @@ extern void infer_transfer_free(InferTransfer *transfer);
 extern bool infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request);
 /* Forgets the request (the secret first of all), keeps the handle. */
 extern void infer_transfer_clear(InferTransfer *transfer);
+
+/* curl_tls.c; false without memory, or where the TLS library cannot do it */
+extern bool infer_transfer_fix_tls(InferTransfer *transfer); /* what holds for all requests */
+extern bool infer_transfer_set_tls(InferTransfer *transfer, const InferHttpTls *tls);
+extern void infer_transfer_forget_identity(InferTransfer *transfer);
+extern void infer_transfer_free_tls(InferTransfer *transfer); /* the handle is gone */
 
 /* curl_result.c */
 extern void infer_transfer_conclude(InferTransfer *transfer, CURLcode code);

@@ -100,11 +100,12 @@ end_of(const InferTransfer *transfer, CURLcode code)
 		case CURLE_WRITE_ERROR:
 		case CURLE_FILESIZE_EXCEEDED:
 			return end_of_refused_body(transfer);
+		case CURLE_SSL_CERTPROBLEM:
+		case CURLE_SSL_CACERT_BADFILE:
+			return transfer->left ? end_of_lost_connection(transfer) : INFER_WIRE_CERTIFICATE;
 		case CURLE_SSL_CONNECT_ERROR:
 		case CURLE_PEER_FAILED_VERIFICATION:
-		case CURLE_SSL_CERTPROBLEM:
 		case CURLE_SSL_CIPHER:
-		case CURLE_SSL_CACERT_BADFILE:
 		case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
 		case CURLE_SSL_ISSUER_ERROR:
 		case CURLE_SSL_INVALIDCERTSTATUS:

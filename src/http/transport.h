@@ -22,13 +22,25 @@ typedef struct InferTransfer InferTransfer;
  * the library: must not raise, allocate or block. */
 typedef bool (*InferAddressCheck)(void *arg, const char *ip, int port);
 
+/* What a TLS connection is made with. Texts in PEM, lengths in bytes; NULL and 0 where there is
+ * none. */
+typedef struct InferHttpTls
+{
+	const char *authorities; /* who may vouch for the server; NULL: whom the system trusts */
+	size_t authorities_len;
+	const char *identity; /* our certificate, those that vouch for it, and its private key */
+	size_t identity_len;
+} InferHttpTls;
+
 typedef struct InferHttpRequest
 {
 	const char *url;            /* borrowed until submit returns */
 	const char *const *headers; /* NULL-terminated "Name: value" lines, copied; besides
 								 * Content-Type: application/json, which is always sent */
 	const char *secret_header;  /* "Authorization: Bearer ..." or NULL; copied, wiped on release */
-	const char *body;           /* borrowed until the transfer is released */
+	InferHttpTls tls; /* copied, the identity wiped on release; a connection that was made with
+					   * another one is not used */
+	const char *body; /* borrowed until the transfer is released */
 	size_t body_len;
 	int connect_timeout_ms;
 	int timeout_ms; /* of the whole attempt */

@@ -40,12 +40,17 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_TLS_FAILED] = {"no secure connection could be established",
 								 "Check that the server speaks https at this port, its "
 								 "certificate, and the certificate authorities that the "
-								 "database host trusts."},
+								 "database host trusts or the server's ca_file names."},
 	[INFER_REASON_EGRESS_DENIED] = {"the address is not allowed",
 									"A superuser can allow it with pg_inference.allowed_hosts."},
 	[INFER_REASON_CREDENTIAL_MISSING] = {"the API key could not be read",
 										 "Check the user mapping's api_key_file or api_key_env; "
 										 "the database server process must be able to read it."},
+	[INFER_REASON_BAD_CERTIFICATE] =
+		{"a certificate file could not be used",
+		 "Check the server's ca_file, and client_cert_file and client_key_file of the user "
+		 "mapping; "
+		 "the database server process must be able to read them."},
 	[INFER_REASON_CREDENTIAL_WITHHELD] = {"the API key was not sent over an unencrypted "
 										  "connection",
 										  "Use an https url, or set the server's option "
@@ -133,7 +138,7 @@ static bool
 is_configuration(InferReason reason)
 {
 	return reason == INFER_REASON_EGRESS_DENIED || reason == INFER_REASON_CREDENTIAL_MISSING ||
-		   reason == INFER_REASON_CREDENTIAL_WITHHELD;
+		   reason == INFER_REASON_BAD_CERTIFICATE || reason == INFER_REASON_CREDENTIAL_WITHHELD;
 }
 
 /* An earlier attempt may have run before the configuration broke: then the proof goes first. */

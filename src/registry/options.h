@@ -12,12 +12,14 @@
 
 #define INFER_WRAPPER_NAME "pg_inference"
 
-/* Where a key comes from; at most one member is set. */
+/* Where a key comes from (at most one of the first three is set), and a client certificate. */
 typedef struct InferCredential
 {
 	char *file;
 	char *env;
-	char *key; /* inline */
+	char *key;              /* inline */
+	char *client_cert_file; /* with its private key, unless that has a file of its own */
+	char *client_key_file;
 } InferCredential;
 
 /* Raises unless the options fit the catalog (pg_foreign_server, pg_user_mapping, ...) and the

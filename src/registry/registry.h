@@ -31,6 +31,7 @@ typedef struct InferServer
 	int request_timeout_ms; /* 0 = setting */
 	InferTrust trust;       /* who answers at its address; default unknown */
 	int keep_alive_s;       /* idle seconds after which a connection is not reused; default 4 */
+	char *ca_file;          /* absolute path, or NULL: whom the system trusts */
 	bool allow_cleartext;   /* a key may travel over http to a host that is not loopback */
 } InferServer;
 
@@ -68,6 +69,23 @@ extern void infer_registry_init(void); /* from _PG_init */
  */
 extern InferReason infer_registry_secret(const InferServer *server, Oid userid, char **header,
 										 char **detail);
+/* What a connection is made with, and the request on it: texts or NULL. */
+typedef struct InferSecrets
+{
+	char *header;      /* as above */
+	char *authorities; /* PEM: who may vouch for the server; NULL: whom the system trusts */
+	char *identity;    /* PEM: the client's certificate and its private key */
+} InferSecrets;
+
+/*
+ * As infer_registry_secret(), with the files that the server's ca_file and the mapping's
+ * client_cert_file and client_key_file name; CERTIFICATE_UNUSABLE if one of them cannot be used.
+ * The caller wipes what it gets, all of it palloc'd.
+ */
+extern InferReason infer_registry_secrets(const InferServer *server, Oid userid,
+										  InferSecrets *secrets, char **detail);
+extern void infer_secrets_wipe(InferSecrets *secrets);
+
 /*
  * check_address for the transport, asked before each connection and for each reused one: refuses
  * link-local and metadata addresses, and those that are no host's (this host, multicast, reserved),

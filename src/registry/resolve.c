@@ -93,6 +93,7 @@ infer_copy_target(const InferTarget *from)
 	server->api = infer_copy_string(server->api);
 	server->node = infer_copy_string(server->node);
 	server->admission_key = infer_copy_string(server->admission_key);
+	server->ca_file = infer_copy_string(server->ca_file);
 	target->server = server;
 	target->model = infer_copy_string(from->model);
 	target->remote_model = infer_copy_string(from->remote_model);

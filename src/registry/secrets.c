@@ -1,23 +1,18 @@
 /*
- * registry/secrets.c - the key for one attempt.
+ * registry/secrets.c - the key for one attempt, and the certificates of its connection.
  *
  * Read anew each time, so that a rotated file counts at once and no key outlives its request.  Keys
- * pass through a stack buffer and the header that is returned; both the buffer and whatever the
- * catalog code copied of an inline key are wiped.  The file is opened by hand, not through fd.c,
- * for that would raise when descriptors run out; nothing between open and close can raise.
+ * pass through the text that was read and the header that is returned; both, and whatever the
+ * catalog code copied of an inline key, are wiped.
  */
 #include "postgres.h"
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "access/htup_details.h"
 #include "access/reloptions.h"
 #include "catalog/pg_user_mapping.h"
 #include "nodes/pg_list.h"
-#include "registry/options.h"
-#include "registry/registry.h"
+#include "registry/files.h"
+#include "registry/secrets.h"
 #include "registry/url.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
@@ -48,70 +43,31 @@ infer_mapping_options(Oid serverid, Oid userid)
 	return options;
 }
 
-/* Reads the file into buffer (INFER_KEY_MAX + 1 bytes). Returns NULL or what went wrong. */
-static const char *
-infer_read_key_file(const char *path, char *buffer)
+/* The text that should be the key, from where the mapping says, palloc'd; *source says where that
+ * was.  NULL and *problem if there is none. */
+static char *
+infer_read_key(const InferCredential *credential, char **source, const char **problem)
 {
-	const char *problem = NULL;
-	struct stat status;
-	size_t len = 0;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not block us */
-
-	if (fd < 0)
-		return strerror(errno);
-	if (fstat(fd, &status) != 0)
-		problem = strerror(errno);
-	else if (!S_ISREG(status.st_mode))
-		problem = "it is not a regular file";
-	while (problem == NULL && len <= INFER_KEY_MAX)
-	{
-		ssize_t got = read(fd, buffer + len, INFER_KEY_MAX + 1 - len);
-
-		if (got == 0)
-			break;
-		if (got > 0)
-			len += got;
-		else if (errno != EINTR)
-			problem = strerror(errno);
-	}
-	close(fd);
-	if (problem == NULL && len > INFER_KEY_MAX)
-		problem = "it has more than 16 kB";
-	if (problem == NULL && memchr(buffer, '\0', len) != NULL)
-		problem = "it holds binary data";
-	if (problem == NULL)
-		buffer[len] = '\0';
-	return problem;
-}
-
-/* Copies the key from where the mapping says into buffer (INFER_KEY_MAX + 1 bytes); *source says
- * where that was.  Returns NULL or what went wrong. */
-static const char *
-infer_read_key(const InferCredential *credential, char *buffer, char **source)
-{
-	const char *value;
+	const char *value = credential->key;
+	size_t len;
 
 	if (credential->file != NULL)
 	{
 		*source = psprintf("Key file \"%s\"", credential->file);
-		return infer_read_key_file(credential->file, buffer);
+		return infer_file_read(credential->file, INFER_KEY_MAX, &len, problem);
 	}
+	*source = pstrdup("Option \"api_key\" of the user mapping");
+	*problem = NULL;
 	if (credential->env != NULL)
 	{
 		*source = psprintf("Environment variable \"%s\"", credential->env);
 		value = getenv(credential->env);
 		if (value == NULL)
-			return "the database server's environment does not have it";
+			*problem = "the database server's environment does not have it";
 	}
-	else
-	{
-		*source = pstrdup("Option \"api_key\" of the user mapping");
-		value = credential->key;
-	}
-	if (strlen(value) > INFER_KEY_MAX)
-		return "it has more than 16 kB";
-	strcpy(buffer, value);
-	return NULL;
+	if (value != NULL && strlen(value) > INFER_KEY_MAX)
+		*problem = "it has more than 16 kB";
+	return *problem == NULL ? pstrdup(value) : NULL;
 }
 
 /* Cuts trailing white space off. Returns NULL or why this cannot be a key. */
@@ -140,32 +96,29 @@ infer_may_carry_key(const InferServer *server)
 		   infer_host_is_loopback(server->host);
 }
 
-/* infer_registry_secret(), with everything but the results in the current context, which the caller
- * empties. */
+/* The header with the key of the mapping, if it has one, in results. */
 static InferReason
-infer_find_secret(const InferServer *server, Oid userid, MemoryContext results, char **header,
-				  char **detail)
+infer_find_key(const InferServer *server, const InferCredential *credential, MemoryContext results,
+			   char **header, char **detail)
 {
-	InferCredential credential =
-		infer_options_read_credential(infer_mapping_options(server->oid, userid));
-	InferReason reason = INFER_REASON_NONE;
-	char key[INFER_KEY_MAX + 1];
 	const char *problem;
 	char *source;
+	char *key;
 
-	if (credential.file == NULL && credential.env == NULL && credential.key == NULL)
+	if (credential->file == NULL && credential->env == NULL && credential->key == NULL)
 		return INFER_REASON_NONE;
 	if (!infer_may_carry_key(server))
 	{
 		*detail = MemoryContextStrdup(
 			results, psprintf("The key would travel unencrypted to host \"%s\"", server->host));
-		reason = INFER_REASON_CREDENTIAL_WITHHELD;
+		return INFER_REASON_CREDENTIAL_WITHHELD;
 	}
-	else
+	key = infer_read_key(credential, &source, &problem);
+	if (key != NULL)
 	{
-		problem = infer_read_key(&credential, key, &source);
-		if (problem == NULL)
-			problem = infer_check_key(key);
+		size_t read = strlen(key);
+
+		problem = infer_check_key(key);
 		if (problem == NULL)
 		{
 			size_t size = sizeof(INFER_KEY_HEADER) + strlen(key);
@@ -173,34 +126,73 @@ infer_find_secret(const InferServer *server, Oid userid, MemoryContext results, 
 			*header = MemoryContextAlloc(results, size);
 			snprintf(*header, size, "%s%s", INFER_KEY_HEADER, key);
 		}
-		else
-		{
-			*detail =
-				MemoryContextStrdup(results, psprintf("%s cannot be used: %s", source, problem));
-			reason = INFER_REASON_CREDENTIAL_MISSING;
-		}
-		explicit_bzero(key, sizeof(key));
+		explicit_bzero(key, read);
 	}
+	if (problem == NULL)
+		return INFER_REASON_NONE;
+	*detail = MemoryContextStrdup(results, psprintf("%s cannot be used: %s", source, problem));
+	return INFER_REASON_CREDENTIAL_MISSING;
+}
+
+/* With everything but the results in a context of its own, which is emptied. */
+static InferReason
+infer_find_secrets(const InferServer *server, Oid userid, bool certificates, InferSecrets *secrets,
+				   char **detail)
+{
+	static MemoryContext scratch = NULL;
+	MemoryContext results = CurrentMemoryContext;
+	InferCredential credential;
+	InferReason reason;
+
+	memset(secrets, 0, sizeof(*secrets));
+	*detail = NULL;
+	if (scratch == NULL)
+		scratch =
+			AllocSetContextCreate(TopMemoryContext, "pg_inference secrets", ALLOCSET_SMALL_SIZES);
+	MemoryContextSwitchTo(scratch);
+	credential = infer_options_read_credential(infer_mapping_options(server->oid, userid));
+	reason = infer_find_key(server, &credential, results, &secrets->header, detail);
+	if (reason == INFER_REASON_NONE && certificates)
+		reason = infer_certificates_read(server, &credential, results, secrets, detail);
 	if (credential.key != NULL)
 		explicit_bzero(credential.key, strlen(credential.key));
+	MemoryContextSwitchTo(results);
+	MemoryContextReset(scratch);
+	if (reason != INFER_REASON_NONE)
+		infer_secrets_wipe(secrets);
 	return reason;
+}
+
+InferReason
+infer_registry_secrets(const InferServer *server, Oid userid, InferSecrets *secrets, char **detail)
+{
+	return infer_find_secrets(server, userid, true, secrets, detail);
 }
 
 InferReason
 infer_registry_secret(const InferServer *server, Oid userid, char **header, char **detail)
 {
-	static MemoryContext scratch = NULL;
-	MemoryContext caller;
-	InferReason reason;
+	InferSecrets secrets;
+	InferReason reason = infer_find_secrets(server, userid, false, &secrets, detail);
 
-	*header = NULL;
-	*detail = NULL;
-	if (scratch == NULL)
-		scratch =
-			AllocSetContextCreate(TopMemoryContext, "pg_inference secrets", ALLOCSET_SMALL_SIZES);
-	caller = MemoryContextSwitchTo(scratch);
-	reason = infer_find_secret(server, userid, caller, header, detail);
-	MemoryContextSwitchTo(caller);
-	MemoryContextReset(scratch);
+	*header = secrets.header;
 	return reason;
+}
+
+static void
+infer_wipe(char **text)
+{
+	if (*text == NULL)
+		return;
+	explicit_bzero(*text, strlen(*text));
+	pfree(*text);
+	*text = NULL;
+}
+
+void
+infer_secrets_wipe(InferSecrets *secrets)
+{
+	infer_wipe(&secrets->header);
+	infer_wipe(&secrets->authorities);
+	infer_wipe(&secrets->identity);
 }
