@@ -18,6 +18,9 @@ my $mock = InferTest::Mock->new;
 my $node = InferTest::new_node(
 	'volume',
 	'max_parallel_workers_per_gather = 0',
+	# where a tenth of the calls fail, three in a row do now and then: that is to be gone through
+	# often, and not to be waited for
+	'pg_inference.failure_cooldown = 1',
 	'jit = off');    # what it allocates is not ours
 InferTest::connect_mock($node, $mock, max_concurrency => 16, max_batch_size => $batch);
 

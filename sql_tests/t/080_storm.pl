@@ -18,6 +18,8 @@ my $mock = InferTest::Mock->new;
 my $node = InferTest::new_node(
 	'storm',
 	"pg_inference.request_timeout = '2s'",
+	# the storm has many failures in a row: short pauses, so that it goes on
+	'pg_inference.failure_cooldown = 20',
 	"client_connection_check_interval = '500ms'");
 InferTest::connect_mock($node, $mock, max_concurrency => $cap);
 
@@ -182,11 +184,13 @@ cmp_ok($mock->stat('max_in_flight'), '<=', $cap, 'after the storm: the limit is 
 cmp_ok($mock->stat('max_in_flight'), '>=', $cap - 1, 'after the storm: and used');
 
 # ----------------------------------------------------------------------------------------------
-# The server is killed while requests are in flight, and comes back.
+# The server is killed while requests are in flight. (The rows that have not been sent would wait for
+# it to come back, for a minute.)
 
 given('fault_hang=100');
 my $session = InferProc->start($node, 'orphan', q{
 	SET pg_inference.streaming_mode = per_row; SET pg_inference.request_timeout = '1min';
+	SET pg_inference.failure_threshold = 0;
 	SELECT 'rows', count(*), count((o).value), min((o).execution)
 	FROM (SELECT infer.try_embed('m', 'orphan ' || i) AS o FROM generate_series(1, 50) i OFFSET 0) s;
 	SELECT 'in flight', in_flight, waiting FROM infer.stat_admission;});

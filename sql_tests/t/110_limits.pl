@@ -1,6 +1,6 @@
 # Waiting for a server's limit, its minute, its pause or its answers keeps nobody from what does not
 # depend on it: fault_F9, F13, F24, F49, F50, F52, F93, F94. (fault_F60 and F65: 100_limiter.pl; F50 and F52
-# of servers that fail: 130_cooldown.pl.)
+# of servers that fail: 115_cooldown.pl.)
 # PG_INFERENCE_LONG=1: the refusals of fault_F24 last for a minute, and bounds are tight that
 # otherwise leave room for a busy machine.
 use strict;
