@@ -18,8 +18,9 @@
  *
  * Exit: an on_shmem_exit callback gives back what is left.  Not before_shmem_exit, for those run
  * newest first, so ours would come before the transaction's abort, which cancels the transfers
- * and gives back their permits in order.  LWLocks and shared memory are usable until ProcKill,
- * which is older than any callback of ours.
+ * and gives back their permits in order; what comes here is left of an abort that failed half-way,
+ * in a callback of another extension say (t/057_exit.pl).  LWLocks and shared memory are usable
+ * until ProcKill, which is older than any callback of ours.
  */
 #include "postgres.h"
 
