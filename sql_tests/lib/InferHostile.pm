@@ -46,6 +46,31 @@ sub zipped
 # Without end: a head, then the same bytes until the client has enough.
 sub endless { return ([ $_[0] ], $_[1]); }
 
+# A good answer, with some of its bytes changed, taken out, doubled, or its end cut off. What is done
+# follows from the request alone. The connection is closed behind it.
+sub spoilt
+{
+	my ($inputs, $request) = @_;
+	my $text = ref $request->{input} eq 'ARRAY' ? $request->{input}[0] : $request->{input} // $request->{messages}[0]{content};
+	my $state = unpack('%32C*', $text) * 7919 + length $text;
+	$state = ($state * 31 + ord) % 2147483647 foreach split //, $text;
+	my $draw = sub { $state = ($state * 48271) % 2147483647; return $state % $_[0]; };
+	my $bytes = answer(defined $request->{input} ? embeddings($inputs, '[0.1,-2e-3]') : completion('"a \u00e9 b"'));
+	my @odd = ("\0", "\n", "\r\n", '"', '\\', '{', '}', '[', ']', ',', ':', 'e', '-', '9' x 40, "\xff", '\\ud800');
+	foreach (0 .. $draw->(4))
+	{
+		my $at = $draw->(length $bytes);
+		my $n = 1 + $draw->(8);
+		my $what = $draw->(4);
+		if ($what == 0) { substr($bytes, $at, 1) = chr $draw->(256); }
+		elsif ($what == 1) { substr($bytes, $at, $n) = ''; }
+		elsif ($what == 2) { substr($bytes, $at, 0) = substr($bytes, $at, $n); }
+		else { substr($bytes, $at, 1) = $odd[ $draw->(scalar @odd) ]; }
+	}
+	$bytes = substr($bytes, 0, $draw->(length $bytes)) if $draw->(5) == 0;
+	return [$bytes];
+}
+
 # What is sent: a string and the connection is kept, a list of one and it is closed, a list and a
 # string that is repeated. With the number of inputs.
 my %answers = (
@@ -112,6 +137,7 @@ my %answers = (
 	raw_deep => sub { answer('[' x 100000 . ']' x 100000) },
 	raw_two => sub { answer('{} {}') },
 	raw_escape => sub { answer('{"a":"\u65e5"}') },
+	fuzz => sub { spoilt($_[0], $_[2]) },
 	raw_ok => sub { answer('{"a":1,"a":2}') });
 
 sub serve

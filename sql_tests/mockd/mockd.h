@@ -84,6 +84,7 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(slow_ms, 100, 1, 1e7, "fault slow: gap between them")                                        \
     X(big_kb, 65536, 1, 1e8, "fault big: KiB of white space before the answer")                    \
     X(late_ms, 1000, 0, 1e7, "fault late: added to the service time")                              \
+    X(fault_attempts, 0, 0, 1e6, "faults strike only the first so many requests with a text; 0: all")  \
     X(redirect_status, 302, 300, 399, "fault redirect: HTTP status")                               \
     X(no_base64, 0, 0, 1, "1: encoding_format=base64 is refused (400), as an older server would")  \
     X(chunked, 0, 0, 1, "1: answers come in chunks, without Content-Length (HTTP/1.1)")            \

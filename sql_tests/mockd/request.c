@@ -153,6 +153,7 @@ void req_draw(struct req *r)
         if (u < set.fault[f]) r->fault = (enum fault)f;
         u -= set.fault[f];
     }
+    if (set.fault_attempts && (double)attempt >= set.fault_attempts) r->fault = FAULT_none;
     if (r->id_hash) {
         struct entry *e = table_get(&request_ids, r->id_hash);
         if (e->seen++) stats.duplicate_request_ids++;

@@ -222,6 +222,9 @@ check fault-slow True "$(python3 -c "print($(curl -s -o /dev/null -w '%{time_tot
 check fault-slow-body 30 "$(embed '{"input":"a","dimensions":30}' | json "len(d['data'][0]['embedding'])")"
 set_ ""
 check marker 500 "$(code /v1/embeddings -d '{"input":["fine","poison [[mock:500]] row"]}')"
+curl -s "$url/control?fault_attempts=2" >/dev/null
+check fault-attempts "503 503 200" "$(for i in 1 2 3; do code /v1/embeddings -d '{"input":"first two [[mock:503]]"}'; echo; done | xargs)"
+set_ ""
 check marker-fine 200 "$(code /v1/embeddings -d '{"input":["fine","poison [[mock:nope]] row"]}')"
 set_ "fault_500=30&seed=9"
 run() { for i in $(seq 30); do code /v1/embeddings -d "{\"input\":\"f $i\",\"dimensions\":2}"; echo; done | sort | uniq -c | tr -s ' \n' ' '; }

@@ -149,7 +149,8 @@ my %fault = (
 my %fault_number = (
 	first_byte => 'fault_F1',
 	permit => 'fault_F2',
-	map { ($_, "fault_F2") } qw(dns connect tls upload body retry));
+	retry => 'fault_F10',
+	map { ($_, "fault_F2") } qw(dns connect tls upload body));
 
 # Starts the three sessions and waits until all of them are in the phase. Who waits for a permit
 # needs somebody who holds it: that session comes first in the list.

@@ -121,7 +121,7 @@ is(admission('healthy', 'current_limit, low_water, decreases, peak'), '8|8|0|8',
 	'rpc_F21: the low-water mark is where it began');
 
 # ----------------------------------------------------------------------------------------------
-# rpc_F15, rpc_F17, rpc_F22, fault_F65: fifty sessions on one key. What is in flight never exceeds
+# rpc_F15, rpc_F17, rpc_F22, fail_P62, fault_F65: fifty sessions on one key. What is in flight never exceeds
 # the limit, and each gets its share: when one is done, all others have at least half of their rows.
 # The first requests take so long that all sessions wait before the second ones.
 
@@ -137,7 +137,7 @@ my @results = map { [ $_->finish ] } @sharers;
 is(scalar(grep { $_->[0] =~ /^rows\|40$/m } @results), 50, 'fifty sessions: all rows of all sessions');
 is($mock->stat('requests'), 2000, 'fifty sessions: each is one request');
 is($mock->stat('max_in_flight'), 10,
-	'rpc_F22, fault_F65: fifty sessions: never more than the limit, and all of it');
+	'rpc_F22, fail_P62, fault_F65: fifty sessions: never more than the limit, and all of it');
 is(admission('shared', 'peak, granted'), '10|2000', 'fifty sessions: it is shown');
 my %least = map { $_->[0] =~ /^others\|(\d+)\|(\d+)$/m } @results; # by how many are not done
 my ($others) = sort { $b <=> $a } keys %least;

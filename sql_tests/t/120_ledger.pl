@@ -1,5 +1,5 @@
 # Every claim is true: a randomised run over all faults at once, judged by the server's own ledger.
-# fail_P19, fail_P21, fail_P46, fail_P71, fail_P76.
+# fail_P19, fail_P21, fail_P46, fail_P69, fail_P71, fail_P76.
 #
 # PG_INFERENCE_LONG=1 makes ten times as many calls, PG_INFERENCE_SEED=N makes others.
 use strict;
@@ -19,7 +19,8 @@ my %faults = %InferLedger::faults;
 my $mock = InferTest::Mock->new("seed=$seed", @InferLedger::settings);
 my $node = InferTest::new_node(
 	'ledger', 'max_connections = 20',
-	'pg_inference.limiter_adaptive = off', # proofs are the subject, not how fast a server is asked
+	'pg_inference.limiter_adaptive = off', # proofs are the subject, not how fast a server is asked,
+	'pg_inference.failure_threshold = 0', # nor how long it is left alone
 	'pg_inference.congestion_min_window = 16',
 	'pg_inference.request_timeout = 300ms');
 InferTest::connect_mock($node, $mock, max_concurrency => 16, max_batch_size => 8);
@@ -52,6 +53,18 @@ sub canceller
 	END $$;});
 }
 
+# How many rows each of the extension's views has; what those that all may see say, in one text.
+sub series
+{
+	my @views = split /\n/, $node->safe_psql('postgres',
+		q{SELECT viewname FROM pg_views WHERE schemaname = 'infer' AND viewname LIKE 'stat\_%' ORDER BY 1});
+	my $rows = join(', ', map { "$_: " . $node->safe_psql('postgres', "SELECT count(*) FROM infer.$_") } @views);
+	my $text = join("\n", map { $node->safe_psql('postgres', "SELECT v FROM infer.$_ v") } @views);
+	return ($rows, $text);
+}
+
+$node->safe_psql('postgres', "SELECT infer.embed('m', 'first'), infer.complete('c', 'first')");
+my ($series) = series();
 my @statements = InferLedger::plan($seed, 270 * $long);
 my @scripts = map { my $n = $_; join('', map { InferLedger::script($_) } grep { $_->{number} % $sessions == $n } @statements) } 0 .. $sessions - 1;
 faulty();
@@ -86,6 +99,13 @@ note(join(', ', map { "$_ $states{$_}" } sort keys %states));
 
 is($node->safe_psql('postgres', q{SELECT coalesce(sum(in_flight), 0), coalesce(sum(waiting), 0) FROM infer.stat_admission}),
 	'0|0', 'fail_P46: no permit is out, nobody waits');
+
+# fail_P69: ten thousand errors of all kinds later, the views have the rows that they had, and none of
+# what was asked or answered.
+my ($later, $shown) = series();
+is($later, $series, 'fail_P69: the views have no more rows than before') or diag($shown);
+like($series, qr/stat_admission: [1-9].*stat_models: [1-9]/, 'fail_P69: which they had');
+unlike($shown, qr/[cm] \d+-\d+|injected|failed after the work/, 'fail_P69: and nothing of texts and errors');
 
 # fail_P76: a run in which something never happened has not tested it.
 is($struck{$_} > 0, 1, "fail_P76: fault $_ has struck") foreach sort keys %faults;

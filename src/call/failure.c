@@ -106,9 +106,14 @@ describe(const InferBatch *batch, const InferHttpResult *result, char *detail, s
 	strlcpy(detail, converted, size);
 	pfree(converted);
 	/* a server that wants to be left alone for longer than a call may take is not waited for */
-	if (result->retry_after_ms > batch->class->options.timeout_ms && detail[0] == '\0')
-		snprintf(detail, size, "it asks for a pause of " INT64_FORMAT " s, longer than the timeout",
-				 result->retry_after_ms / 1000);
+	if (result->retry_after_ms > batch->class->options.timeout_ms)
+	{
+		size_t len = strlen(detail);
+
+		snprintf(detail + len, size - len,
+				 "%sit asks for a pause of " INT64_FORMAT " s, longer than the timeout",
+				 len > 0 ? "; " : "", result->retry_after_ms / 1000);
+	}
 }
 
 /* Some servers say with a 500 that the input is too long: they are well. */
