@@ -114,7 +114,7 @@ lint:
 	@for check in scripts/checks/*; do $$check || [ $$? = 77 ] || exit 1; done
 
 format:
-	clang-format -i $(SOURCES) $(INCLUDED) $(wildcard sim/*.[ch] sim/fuzz/*.[ch])
+	clang-format -i $(SOURCES) $(INCLUDED) $(wildcard sim/*.[ch] sim/fuzz/*.[ch] sim/fuzz/shim/*.[ch])
 
 format-check:
 	scripts/checks/format

@@ -12,6 +12,8 @@
 #include "http_kit.h"
 #include "http_tls.h"
 
+#include "http/headers.h"
+
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -81,6 +83,42 @@ test_answers(void)
 	give_back(transfer);
 	expect("/redirect", INFER_WIRE_OK, 307, true, "fail_P20 a redirect is an answer");
 	ok(atomic_load(&bad.target) == 0, "fail_P20 ... and is not followed");
+}
+
+/* What no server means by a time, although strtod() would read it; and what is too much. */
+static void
+test_header_values(void)
+{
+	static const struct
+	{
+		const char *text;
+		int64_t us;
+	} times[] = {{"1d1s", INT64_C(86400000000)},
+				 {"59m59.999s", INT64_C(3599999000)},
+				 {"7.", 7000000},
+				 {"2.5", 2500000},
+				 {"0x10s", -1},
+				 {"1e3s", -1},
+				 {".5s", -1},
+				 {"-1s", -1},
+				 {"1 s", -1},
+				 {"5y", -1},
+				 {"", -1},
+				 {"99999999999999999999d", INT64_C(86400000000)}};
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		ok(infer_header_time_us(times[i].text) == times[i].us, "x-ratelimit: a time");
+	ok(infer_header_count("120") == 120 && infer_header_count("0x10") == -1 &&
+		   infer_header_count("-1") == -1 && infer_header_count("") == -1 &&
+		   infer_header_count("99999999999999999999") == INT64_MAX,
+	   "x-ratelimit: counts");
+	ok(infer_header_retry_after_ms("120", 0) == 120000 &&
+		   infer_header_retry_after_ms("86401", 0) == INT64_C(86400000) &&
+		   infer_header_retry_after_ms("99999999999999999999", 0) == INT64_C(86400000) &&
+		   infer_header_retry_after_ms("Thu, 01 Jan 1970 00:01:00 GMT", 50) == 10000 &&
+		   infer_header_retry_after_ms("Thu, 01 Jan 1970 00:01:00 GMT", 70) == 0 &&
+		   infer_header_retry_after_ms("", 0) == -1 && infer_header_retry_after_ms("soon", 0) == -1,
+	   "Retry-After: within a day, and never in the past");
 }
 
 /* Who looks now and then only cannot say how long an answer took, and by how much. */
@@ -651,6 +689,7 @@ main(int argc, char **argv)
 		return 2;
 	}
 	test_answers();
+	test_header_values();
 	test_late_looks();
 	test_broken_answers();
 	test_sizes();

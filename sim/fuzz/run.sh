@@ -29,7 +29,10 @@ clang=$(compgen -c clang | grep -xE 'clang(-[0-9]+)?' | sort -V | head -1)
 [ -n "$clang" ] || { echo "clang is not installed" >&2; exit 77; }
 export ASAN_OPTIONS=quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1
 
-flags="-std=gnu11 -Wall -Wextra -Werror -O1 -g -fno-omit-frame-pointer -Isrc -Isim/fuzz"
+flags="-std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -g -fno-omit-frame-pointer -Isrc -Isim/fuzz"
+# values.c also reads urls, whose parser speaks PostgreSQL, and headers
+extras="sim/fuzz/fields.c sim/fuzz/shim/memory.c src/registry/url.c src/http/headers.c"
+extra() { [ "$1" != values ] || echo "-Isim/fuzz/shim $extras -lcurl"; }
 checks="address,undefined,float-cast-overflow"
 mkdir -p "$out"
 
@@ -43,7 +46,7 @@ build() {
     done
     for target in $targets; do
         $clang $flags -fsanitize=fuzzer,$checks -fno-sanitize-recover=all \
-            -o "$out/$target.bin" "sim/fuzz/$target.c" "$out"/*.o -lm || return 1
+            -o "$out/$target.bin" "sim/fuzz/$target.c" "$out"/*.o $(extra "$target") -lm || return 1
     done
 }
 build || { echo "not ok - the targets do not compile"; echo "fuzz: 0 passed, 1 failed"; exit 1; }
@@ -96,14 +99,15 @@ done
 if [ -n "$coverage" ]; then
     for target in $targets; do
         $clang $flags -fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping -o "$out/$target.cov" \
-            "sim/fuzz/$target.c" sim/fuzz/{fuzz,model,reply}.c src/core/*.c src/provider/*.c -lm
+            "sim/fuzz/$target.c" sim/fuzz/{fuzz,model,reply}.c src/core/*.c src/provider/*.c $(extra "$target") -lm
         LLVM_PROFILE_FILE=$out/$target.profraw "$out/$target.cov" -runs=0 "$out/$target" "sim/fuzz/corpus/$target" >/dev/null 2>&1
     done
     llvm-profdata merge -o "$out/all.profdata" $(printf "$out/%s.profraw " $targets)
     objects=$(printf -- "-object $out/%s.cov " $targets)
     objects=${objects#-object }
-    llvm-cov report $objects -instr-profile="$out/all.profdata" src/provider/*.c src/core/buf.c
-    llvm-cov show $objects -instr-profile="$out/all.profdata" src/provider/*.c src/core/buf.c >"$out/coverage.txt"
+    reached="src/provider/*.c src/core/buf.c src/http/headers.c src/registry/url.c"
+    llvm-cov report $objects -instr-profile="$out/all.profdata" $reached
+    llvm-cov show $objects -instr-profile="$out/all.profdata" $reached >"$out/coverage.txt"
     echo "line by line: $out/coverage.txt"
 fi
 echo "1..$((passed + failed))"

@@ -1,10 +1,11 @@
 /*
- * sim/fuzz/values.c - numbers and float arrays out of text.
+ * sim/fuzz/values.c - numbers, float arrays, times and urls out of text.
  *
  * A list of numbers gives bit by bit what strtof() makes of each of them, or is refused for the
  * reason that the model finds.  Base64 gives the bytes that the model gives, and floats written as
- * base64 come back as they were.
+ * base64 come back as they were.  Headers and urls: fields.c.
  */
+#include "fields.h"
 #include "fuzz.h"
 #include "model.h"
 
@@ -193,13 +194,22 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FuzzText rest = fuzz_rest(&in);
 	unsigned before = how / 64; /* floats that are there already */
 
-	switch (how % 4)
+	switch (how % 8)
 	{
 		case 0:
 			try_base64(&rest, before);
 			break;
 		case 1:
 			try_round_trip(&rest, before);
+			break;
+		case 2:
+			fuzz_try_header(&rest);
+			break;
+		case 3:
+			fuzz_try_date(&rest);
+			break;
+		case 4:
+			fuzz_try_url(&rest);
 			break;
 		default:
 			try_list(&rest, before);

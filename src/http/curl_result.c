@@ -9,14 +9,11 @@
  * the veto stops, and tells nobody why it wanted to; so refused_stream is never claimed here.
  */
 #include "http/curl_private.h"
+#include "http/headers.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define MAX_RETRY_AFTER_S 86400
 
 /* Which phase was it that took too long?  Before the latch only. */
 static InferWireEnd
@@ -135,89 +132,15 @@ end_of(const InferTransfer *transfer, CURLcode code)
 	}
 }
 
-/* Seconds or an HTTP date; -1 if there is none that can be read. */
-static int64_t
-retry_after_ms(CURL *easy)
+/* An empty text, which means nothing anywhere, if there is no such header. */
+static const char *
+header_text(CURL *easy, const char *name)
 {
 	struct curl_header *header;
-	const char *text;
-	size_t digits;
-	int64_t seconds = 0;
-
-	if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
-		return -1;
-	text = header->value;
-	digits = strspn(text, "0123456789");
-	if (digits > 0 && text[digits] == '\0')
-		seconds = digits > 9 ? MAX_RETRY_AFTER_S : atol(text);
-	else
-	{
-		time_t when = curl_getdate(text, NULL);
-
-		if (when == (time_t) -1)
-			return -1;
-		seconds = (int64_t) when - (int64_t) time(NULL);
-	}
-	if (seconds < 0)
-		seconds = 0;
-	return (seconds > MAX_RETRY_AFTER_S ? MAX_RETRY_AFTER_S : seconds) * 1000;
-}
-
-/* A count, or -1. */
-static int64_t
-header_count(CURL *easy, const char *name)
-{
-	struct curl_header *header;
-	char *end;
-	long long count;
-
-	if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) != CURLHE_OK ||
-		header->value[0] < '0' || header->value[0] > '9')
-		return -1;
-	count = strtoll(header->value, &end, 10);
-	return *end == '\0' ? (int64_t) count : -1;
-}
-
-/* Microseconds of a time such as "1h2m", "6m0s", "1.5s", "20ms" or "3" (seconds); -1 = unreadable.
- */
-static int64_t
-header_time_us(CURL *easy, const char *name)
-{
-	struct curl_header *header;
-	const char *text;
-	double total = 0;
 
 	if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
-		return -1;
-	text = header->value;
-	if (*text == '\0')
-		return -1;
-	while (*text != '\0')
-	{
-		char *end;
-		double number;
-		double unit;
-
-		if (*text < '0' || *text > '9')
-			return -1;
-		number = strtod(text, &end);
-		text = end;
-		if (text[0] == 'm' && text[1] == 's')
-			unit = 1e-3;
-		else if (*text == 'd')
-			unit = 86400;
-		else if (*text == 'h')
-			unit = 3600;
-		else if (*text == 'm')
-			unit = 60;
-		else if (*text == 's' || *text == '\0')
-			unit = 1;
-		else
-			return -1;
-		total += number * unit;
-		text += unit < 1 ? 2 : *text != '\0';
-	}
-	return (int64_t) (fmin(total, MAX_RETRY_AFTER_S) * 1e6);
+		return "";
+	return header->value;
 }
 
 /* What many servers say of the caller's minute. */
@@ -226,12 +149,13 @@ rate_of(CURL *easy)
 {
 	InferHttpRate rate = {-1, -1, -1, -1};
 
-	rate.requests_left = header_count(easy, "x-ratelimit-remaining-requests");
+	rate.requests_left = infer_header_count(header_text(easy, "x-ratelimit-remaining-requests"));
 	if (rate.requests_left >= 0)
-		rate.requests_reset_us = header_time_us(easy, "x-ratelimit-reset-requests");
-	rate.tokens_left = header_count(easy, "x-ratelimit-remaining-tokens");
+		rate.requests_reset_us =
+			infer_header_time_us(header_text(easy, "x-ratelimit-reset-requests"));
+	rate.tokens_left = infer_header_count(header_text(easy, "x-ratelimit-remaining-tokens"));
 	if (rate.tokens_left >= 0)
-		rate.tokens_reset_us = header_time_us(easy, "x-ratelimit-reset-tokens");
+		rate.tokens_reset_us = infer_header_time_us(header_text(easy, "x-ratelimit-reset-tokens"));
 	return rate;
 }
 
@@ -295,7 +219,8 @@ infer_transfer_conclude(InferTransfer *transfer, CURLcode code)
 	wire->has_body = transfer->success && transfer->body.len > 0;
 	wire->end = end_of(transfer, code);
 	if (wire->status >= 300)
-		result->retry_after_ms = retry_after_ms(easy);
+		result->retry_after_ms =
+			infer_header_retry_after_ms(header_text(easy, "Retry-After"), (int64_t) time(NULL));
 	if (wire->status != 0)
 		result->rate = rate_of(easy);
 	describe(transfer, code);
