@@ -297,6 +297,38 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'infer_statement_errors'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10 ROWS 20;
 
+-- Of all databases; of other roles only for those who may see their statistics.
+CREATE FUNCTION infer._stat_usage(
+	OUT day date,
+	OUT datid oid,
+	OUT usesysid oid,
+	OUT server name,
+	OUT remote_model text,
+	OUT task text,
+	OUT requests bigint,
+	OUT attempts bigint,
+	OUT failed bigint,
+	OUT calls bigint,
+	OUT memo_hits bigint,
+	OUT input_tokens bigint,
+	OUT output_tokens bigint,
+	OUT estimated bigint,
+	OUT cost double precision,
+	OUT unpriced bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_stat_usage'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 10 ROWS 100;
+
+CREATE VIEW infer.stat_usage AS
+	SELECT u.day, d.datname, r.rolname AS usename, u.server, u.remote_model, u.task, u.requests,
+		u.attempts, u.failed, u.calls, u.memo_hits, u.input_tokens, u.output_tokens, u.estimated,
+		u.cost, u.unpriced
+	FROM infer._stat_usage() AS u
+	LEFT JOIN pg_catalog.pg_database AS d ON d.oid = u.datid
+	LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = u.usesysid;
+
+GRANT SELECT ON infer.stat_usage TO PUBLIC;
+
 CREATE FUNCTION infer.stat_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_stat_reset'
@@ -439,6 +471,26 @@ COMMENT ON COLUMN infer.stat_progress.tokens IS 'tokens that answers reported';
 COMMENT ON COLUMN infer.stat_progress.in_flight IS 'requests in flight';
 COMMENT ON COLUMN infer.stat_progress.waiting_for IS 'answers, permit (of its admission key), retry (the time of one); NULL: it works, or its client reads no rows';
 COMMENT ON COLUMN infer.stat_progress.rows_per_second IS 'rows by the time since then';
+COMMENT ON FUNCTION infer._stat_usage() IS
+	'Source of the view infer.stat_usage';
+COMMENT ON VIEW infer.stat_usage IS
+	'What calls have taken, per day, database, role and model: of roles whose statistics you may see, of all databases, since start. Raises unless the library was preloaded';
+COMMENT ON COLUMN infer.stat_usage.day IS 'day in UTC on which it was sent; NULL: older days, folded for lack of room';
+COMMENT ON COLUMN infer.stat_usage.datname IS 'database of the call';
+COMMENT ON COLUMN infer.stat_usage.usename IS 'role that pays: the session user, whatever SET ROLE and SECURITY DEFINER say; NULL: dropped since, or nobody had room';
+COMMENT ON COLUMN infer.stat_usage.server IS 'foreign server that was asked; it and the model are NULL in rows that stand for several, for lack of room';
+COMMENT ON COLUMN infer.stat_usage.remote_model IS 'what that server calls the model; hash: and a number for very long names';
+COMMENT ON COLUMN infer.stat_usage.task IS 'what it was asked for: embed, complete, chat or call';
+COMMENT ON COLUMN infer.stat_usage.requests IS 'different requests sent';
+COMMENT ON COLUMN infer.stat_usage.attempts IS 'transmissions: requests, and those of them that were repeated';
+COMMENT ON COLUMN infer.stat_usage.failed IS 'attempts that were refused, failed, or were given up';
+COMMENT ON COLUMN infer.stat_usage.calls IS 'inputs that were, or may have been, executed; each once, however often attempted';
+COMMENT ON COLUMN infer.stat_usage.memo_hits IS 'calls answered without a request, for their statement had asked the same before';
+COMMENT ON COLUMN infer.stat_usage.input_tokens IS 'as answers report, or as estimated';
+COMMENT ON COLUMN infer.stat_usage.output_tokens IS 'as answers report, or as estimated';
+COMMENT ON COLUMN infer.stat_usage.estimated IS 'attempts whose tokens are estimates: they may have been executed, and no answer said what they took';
+COMMENT ON COLUMN infer.stat_usage.cost IS 'by the prices that the model had then; NULL: it had none';
+COMMENT ON COLUMN infer.stat_usage.unpriced IS 'attempts that are not in cost, for the model had no prices';
 COMMENT ON FUNCTION infer.call_cost(text, text) IS
 	'COST of a call to a model for a task in plans that are made now';
 COMMENT ON FUNCTION infer.call_support(internal) IS

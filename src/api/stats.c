@@ -1,5 +1,5 @@
 /*
- * api/stats.c - what infer.stat_admission, infer.stat_models and infer.stat_progress show, and
+ * api/stats.c - what infer.stat_admission, stat_models, stat_progress and stat_usage show, and
  * infer.stat_reset().
  */
 #include "postgres.h"
@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/date.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -18,11 +19,13 @@
 #include "shmem/admission.h"
 #include "shmem/observed.h"
 #include "shmem/progress.h"
+#include "shmem/usage.h"
 
 PG_FUNCTION_INFO_V1(infer_stat_admission);
 PG_FUNCTION_INFO_V1(infer_stat_models);
 PG_FUNCTION_INFO_V1(infer_stat_progress);
 PG_FUNCTION_INFO_V1(infer_stat_reset);
+PG_FUNCTION_INFO_V1(infer_stat_usage);
 
 /* Columns of infer_stat_admission(), in order. */
 enum
@@ -87,6 +90,28 @@ enum
 	PROGRESS_IN_FLIGHT,
 	PROGRESS_WAITING_FOR,
 	PROGRESS_COUNT
+};
+
+/* Columns of infer_stat_usage(), in order. */
+enum
+{
+	USAGE_DAY,
+	USAGE_DATABASE,
+	USAGE_ROLE,
+	USAGE_SERVER,
+	USAGE_REMOTE_MODEL,
+	USAGE_TASK,
+	USAGE_REQUESTS,
+	USAGE_ATTEMPTS,
+	USAGE_FAILED,
+	USAGE_CALLS,
+	USAGE_MEMO_HITS,
+	USAGE_INPUT_TOKENS,
+	USAGE_OUTPUT_TOKENS,
+	USAGE_ESTIMATED,
+	USAGE_COST,
+	USAGE_UNPRICED,
+	USAGE_COUNT
 };
 
 static void
@@ -273,6 +298,65 @@ infer_stat_progress(PG_FUNCTION_ARGS)
 		nulls[PROGRESS_WAITING_FOR] = figures->wait == INFER_PROGRESS_RUNNING;
 		if (!nulls[PROGRESS_WAITING_FOR])
 			values[PROGRESS_WAITING_FOR] = CStringGetTextDatum(waits[figures->wait]);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+static void
+put_usage_key(const InferUsageRow *row, Datum *values, bool *nulls)
+{
+	const InferUsageKey *key = &row->key;
+	bool folded = !OidIsValid(key->model.server);
+
+	values[USAGE_DAY] = DateADTGetDatum(key->day);
+	values[USAGE_DATABASE] = ObjectIdGetDatum(key->model.database);
+	values[USAGE_ROLE] = ObjectIdGetDatum(key->role);
+	values[USAGE_SERVER] = name_datum(row->server_name);
+	values[USAGE_REMOTE_MODEL] = CStringGetTextDatum(key->model.remote_model);
+	values[USAGE_TASK] = CStringGetTextDatum(infer_task_name(key->model.task));
+	nulls[USAGE_DAY] = key->day == INFER_USAGE_OLDER;
+	nulls[USAGE_DATABASE] = nulls[USAGE_SERVER] = folded;
+	nulls[USAGE_REMOTE_MODEL] = nulls[USAGE_TASK] = folded;
+	nulls[USAGE_ROLE] = !OidIsValid(key->role);
+}
+
+static void
+put_usage(const InferUsage *usage, Datum *values, bool *nulls)
+{
+	values[USAGE_REQUESTS] = Int64GetDatum(usage->requests);
+	values[USAGE_ATTEMPTS] = Int64GetDatum(usage->attempts);
+	values[USAGE_FAILED] = Int64GetDatum(usage->failed);
+	values[USAGE_CALLS] = Int64GetDatum(usage->calls);
+	values[USAGE_MEMO_HITS] = Int64GetDatum(usage->memo_hits);
+	values[USAGE_INPUT_TOKENS] = Int64GetDatum(usage->input_tokens);
+	values[USAGE_OUTPUT_TOKENS] = Int64GetDatum(usage->output_tokens);
+	values[USAGE_ESTIMATED] = Int64GetDatum(usage->estimated);
+	values[USAGE_COST] = Float8GetDatum(usage->cost);
+	/* where no price is known nothing is known, not even that it was free of charge */
+	nulls[USAGE_COST] = usage->unpriced > 0 && usage->cost == 0;
+	values[USAGE_UNPRICED] = Int64GetDatum(usage->unpriced);
+}
+
+/* A row per day, database, role, model and task. */
+Datum
+infer_stat_usage(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	InferUsageImage *image;
+
+	begin_rows(fcinfo, "infer_stat_usage", USAGE_COUNT);
+	image = infer_usage_image();
+	for (int i = 0; i < image->nrows; i++)
+	{
+		const InferUsageRow *row = &image->rows[i];
+		Datum values[USAGE_COUNT];
+		bool nulls[USAGE_COUNT] = {false};
+
+		if (!may_see(row->key.role) || (i == 0 && row->usage.attempts + row->usage.memo_hits == 0))
+			continue;
+		put_usage_key(row, values, nulls);
+		put_usage(&row->usage, values, nulls);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

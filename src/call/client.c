@@ -37,7 +37,10 @@ client_release(InferOwned *owned)
 	dlist_foreach_modify(iter, &client->entries)
 		infer_memo_unpin(dlist_container(InferEntry, node, iter.cur)->answer);
 	if (client->last_class != NULL)
+	{
+		infer_usage_flush_hits(client->last_class);
 		infer_memo_class_release(client->last_class);
+	}
 	dlist_delete(&client->node);
 	MemoryContextDelete(client->context);
 }
@@ -236,6 +239,7 @@ infer_call_begin(InferClient *client, const InferFunction *function, const Datum
 	else
 	{
 		client->stats.memo_hits++;
+		class->memo_hits++;
 		if (answer->state == INFER_ANSWER_BATCHED && answer->batch->client != client)
 			client->has_foreign = true;
 	}

@@ -30,6 +30,7 @@ rephrase(InferBatch *batch)
 {
 	batch->attempts--;
 	infer_buf_reset(&batch->body);
+	batch->charge.repeated = false;
 	infer_batch_ready(batch);
 }
 

@@ -163,6 +163,7 @@ infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 		stats->latency_min_us = result->elapsed_us;
 	if (finding.verdict == INFER_VERDICT_OVERLOADED)
 		stats->overloads++;
+	infer_usage_found(batch, &finding, result->wire.left);
 	if (finding.reason == INFER_REASON_NONE)
 		infer_finish_reply(batch, result);
 	else

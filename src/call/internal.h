@@ -96,6 +96,7 @@ struct InferClass
 	int refs;         /* answers and clients that point here */
 	size_t bytes;     /* of context */
 	bool charged;     /* to one of its answers */
+	int64 memo_hits;  /* that infer.stat_usage has not heard of */
 	int nopen;        /* open batches, of all clients */
 	InferBatch *open; /* the youngest of them, or NULL */
 	dlist_node idle;  /* in memo->idle_classes while refs == 0 */
@@ -142,6 +143,25 @@ struct InferEntry
 	InferAnswer *answer;
 };
 
+/* What a batch is charged with (usage.c). */
+typedef struct InferCharge
+{
+	int32 day; /* of the attempt */
+	Oid role;  /* who pays */
+	bool open; /* an attempt is under way */
+	int64 guess_input;
+	int64 guess_output;
+	/* how it ended */
+	bool left;
+	bool failed;
+	InferExecution execution;
+	int64 input; /* tokens that its answer reports; -1 = not said */
+	int64 output;
+	/* of all attempts */
+	bool repeated; /* the request left before */
+	bool executed; /* or perhaps: its calls are counted */
+} InferCharge;
+
 struct InferBatch
 {
 	dlist_node node; /* in one of the client's lists, by state */
@@ -165,6 +185,7 @@ struct InferBatch
 	int attempts;
 	InferExecution floor; /* worst proof of earlier attempts */
 	int64 first_sent_us;
+	InferCharge charge;
 };
 
 struct InferLane
@@ -307,6 +328,17 @@ extern bool infer_convert_jsonb(const char *utf8, Datum *result);
 extern void infer_causes_statement(void);
 extern void infer_causes_note(const InferAnswer *answer);
 extern void infer_causes_init(void);
+
+/* usage.c */
+extern int64 infer_usage_guess_input(size_t bytes);
+extern bool infer_usage_priced(const InferClass *class);
+/* 0 if it has no prices. */
+extern double infer_usage_cost(const InferClass *class, int64 input, int64 output);
+extern void infer_usage_begin(InferBatch *batch);
+extern void infer_usage_found(InferBatch *batch, const InferFinding *finding, bool left);
+extern void infer_usage_landed(InferBatch *batch);
+extern void infer_usage_end(InferBatch *batch);
+extern void infer_usage_flush_hits(InferClass *class);
 
 /* budget.c */
 extern bool infer_budget_allows(InferBatch *batch);

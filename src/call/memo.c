@@ -102,6 +102,12 @@ same_class(const InferClass *a, const InferClass *b)
 static void
 memo_delete(InferMemo *memo)
 {
+	classes_iterator iter;
+	ClassSlot *slot;
+
+	classes_start_iterate(memo->classes, &iter);
+	while ((slot = classes_iterate(memo->classes, &iter)) != NULL)
+		infer_usage_flush_hits(slot->class);
 	dlist_delete(&memo->node);
 	if (current == memo)
 		current = NULL;
@@ -201,6 +207,7 @@ infer_memo_class_discard(InferClass *class)
 	InferMemo *memo = class->memo;
 
 	Assert(class->refs == 0);
+	infer_usage_flush_hits(class);
 	classes_delete(memo->classes, class);
 	dlist_delete(&class->idle);
 	memo->nidle--;

@@ -12,8 +12,6 @@
 
 #include "call/internal.h"
 
-/* Of input text, as a guess before the answer says. */
-#define BYTES_PER_TOKEN 4
 /* Who is in a line looks so often, for its wake-up may have gone to a process that is stopped. */
 #define LOOK_US 1000000
 
@@ -84,8 +82,7 @@ infer_permit_others_wanted(InferKey key)
 static int64
 guess_tokens(const InferBatch *batch)
 {
-	return (int64) batch->bytes / BYTES_PER_TOKEN + 1 +
-		   batch->nanswers * batch->class->output_guess;
+	return infer_usage_guess_input(batch->bytes) + batch->nanswers * batch->class->output_guess;
 }
 
 /* Asks for permits for all that the lane may send; the batch is one of them. */

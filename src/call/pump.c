@@ -165,6 +165,7 @@ infer_batch_free(InferBatch *batch)
 
 	set_open(batch, false);
 	infer_permit_want(batch, false);
+	infer_usage_end(batch);
 	release_transfer(batch);
 	infer_permit_release(batch, sent ? &infer_outcome_given_up : &infer_outcome_unsent, NULL);
 	batch->client->nbatches--;
@@ -346,6 +347,7 @@ send_batch(InferBatch *batch, const InferSecrets *secrets)
 		infer_finish_fail(batch, INFER_REASON_INTERNAL, INFER_NOT_ADMITTED, 0, "out of memory");
 		return;
 	}
+	infer_usage_begin(batch);
 	batch->attempts++;
 	if (batch->first_sent_us == 0)
 		batch->first_sent_us = infer_now_us();
@@ -485,6 +487,7 @@ infer_batch_landed(InferBatch *batch, const InferOutcome *outcome, const InferRa
 {
 	if (batch->transfer != NULL)
 		dlist_delete(&batch->node);
+	infer_usage_landed(batch);
 	infer_lane_feed(batch, outcome);
 	infer_permit_release(batch, outcome, news);
 	release_transfer(batch);

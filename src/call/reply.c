@@ -118,6 +118,8 @@ count_tokens(InferBatch *batch, const InferReply *reply)
 	int64 prompt = Max(reply->prompt_tokens, 0);
 	int64 completion = Max(reply->completion_tokens, 0);
 
+	batch->charge.input = reply->prompt_tokens;
+	batch->charge.output = reply->completion_tokens;
 	stats->prompt_tokens += prompt;
 	stats->completion_tokens += completion;
 	infer_memo_charge_tokens(batch->class->memo, prompt + completion);
@@ -171,6 +173,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 	if (!infer_provider_parse(batch->class->provider, batch->class->task, result->body->data,
 							  result->body->len, batch->nanswers, &reply, &fault))
 	{
+		batch->charge.failed = true;
 		tokens = infer_finish_usage(batch, &reply);
 		infer_finish_landed(batch, fault.reason, INFER_VERDICT_ERROR, result, tokens);
 		infer_finish_fail(batch, fault.reason, INFER_EXECUTED, status, fault.message);

@@ -49,6 +49,8 @@ int infer_guc_limiter_max_limit = 0;
 double infer_guc_limiter_min_limit = 1;
 int infer_guc_limiter_start = 16;
 int infer_guc_max_admission_keys = 256;
+int infer_guc_max_usage_entries = 2048;
+int infer_guc_usage_day_offset = 0;
 char *infer_guc_allowed_hosts = NULL;
 
 bool infer_preloaded = false;
@@ -258,10 +260,26 @@ define_settings_a_to_m(void)
 							"Largest answer that is accepted from a server.", NULL,
 							&infer_guc_max_response_size, 64 * 1024, 1, MAX_RESPONSE_KB,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("pg_inference.max_usage_entries",
+								"Number of rows of infer.stat_usage that shared memory has room "
+								"for, and of roles whose spending of a day is known.",
+								"When it is full, the oldest days become one row per role.",
+								&infer_guc_max_usage_entries, 2048, 4, 1000000, PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.memo_memory",
 							"Memory for the answers that a statement remembers.", NULL,
 							&infer_guc_memo_memory, 16 * 1024, 64, MAX_KILOBYTES, PGC_USERSET,
 							GUC_UNIT_KB, NULL, NULL, NULL);
+}
+
+static void
+define_usage_settings(void)
+{
+	DefineCustomIntVariable("pg_inference.usage_day_offset",
+							"Days added to today's date for usage and budgets, for tests.", NULL,
+							&infer_guc_usage_day_offset, 0, -36500, 36500, PGC_SUSET,
+							GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 }
 
 static void
@@ -332,6 +350,7 @@ define_settings_n_to_z(void)
 		"pg_inference.truncated", "What becomes of a text that ends at a limit of tokens.",
 		"error makes it a failed call, accept takes the text as it is.", &infer_guc_truncated,
 		INFER_TRUNCATED_ERROR, truncated_choices, PGC_USERSET, 0, NULL, NULL, NULL);
+	define_usage_settings();
 }
 
 void

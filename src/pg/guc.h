@@ -64,6 +64,8 @@ extern int infer_guc_limiter_max_limit;          /* superuser, 0 = none */
 extern double infer_guc_limiter_min_limit;       /* superuser, 1; below 1 paces */
 extern int infer_guc_limiter_start;              /* superuser, 16 */
 extern int infer_guc_max_admission_keys;         /* postmaster, 256 */
+extern int infer_guc_max_usage_entries;          /* postmaster, 2048 */
+extern int infer_guc_usage_day_offset;           /* superuser, days, 0 */
 extern char *infer_guc_allowed_hosts;            /* superuser, ''; comma-separated patterns; empty =
 												  * loopback and what servers name */
 

@@ -40,6 +40,8 @@ typedef struct InferTarget
 	InferServer *server;
 	char *model;        /* as the caller wrote it */
 	char *remote_model; /* what the server calls it */
+	double input_price; /* per million tokens; below 0 = not known, 0 = free of charge */
+	double output_price;
 } InferTarget;
 
 /* Resolves a model name, or server/remote_model (a model of exactly that name wins). Checks that

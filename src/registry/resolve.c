@@ -97,6 +97,8 @@ infer_copy_target(const InferTarget *from)
 	target->server = server;
 	target->model = infer_copy_string(from->model);
 	target->remote_model = infer_copy_string(from->remote_model);
+	target->input_price = from->input_price;
+	target->output_price = from->output_price;
 	return target;
 }
 
@@ -166,6 +168,8 @@ infer_read_named_target(const InferModel *row, InferTask task)
 	target->server = infer_server_read(infer_server_find(row->server, row->name));
 	target->model = row->name;
 	target->remote_model = row->remote_model;
+	target->input_price = row->input_price;
+	target->output_price = row->output_price;
 	return target;
 }
 
@@ -193,6 +197,7 @@ infer_read_addressed_target(const char *model, InferTask task)
 	target->server = infer_server_read(infer_server_find(server, NULL));
 	target->model = pstrdup(model);
 	target->remote_model = pstrdup(slash + 1);
+	target->input_price = target->output_price = INFER_PRICE_UNKNOWN;
 	return target;
 }
 

@@ -17,6 +17,7 @@
 #include "shmem/observed.h"
 #include "shmem/progress.h"
 #include "shmem/segment.h"
+#include "shmem/usage.h"
 
 typedef struct SegmentItem
 {
@@ -33,6 +34,7 @@ static const SegmentItem items[] = {
 	{"pg_inference_observed", infer_observed_shmem_size, INFER_OBSERVED_SETS,
 	 infer_observed_shmem_attach},
 	{"pg_inference_progress", infer_progress_shmem_size, 0, infer_progress_shmem_attach},
+	{"pg_inference_usage", infer_usage_shmem_size, 1, infer_usage_shmem_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
