@@ -419,6 +419,22 @@ test_cooling_reclaim(void)
 	CHECK(ask(2, 1, 60 * SEC) == 1 && permit.mark.probe);
 }
 
+/* A permit for the probe that comes back unused is the next one's at once. */
+static void
+test_cooling_unsent(void)
+{
+	InferOutcome unsent = {.verdict = INFER_VERDICT_IGNORE, .unsent = true, .retry_after_us = -1};
+
+	setup_key();
+	breaks();
+	now += SEC;
+	CHECK(ask(1, 1, 60 * SEC) == 1);
+	CHECK(ask(2, 1, 60 * SEC) == 0);
+	infer_admission_give(&a, nodes, 1, &permit, 1, &unsent, now);
+	CHECK(wake() == 1 && who[0] == 2);
+	CHECK(ask(2, 1, 60 * SEC) == 1 && permit.mark.probe);
+}
+
 /* Those who have waited for long enough are woken by the failure of a probe; new ones do not wait.
  */
 static void
@@ -428,6 +444,7 @@ test_cooling_gives_up(void)
 	breaks();
 	CHECK(ask(1, 1, 1500 * MS) == 0);
 	CHECK(ask(2, 1, 60 * SEC) == 0);
+	CHECK(ask(3, 1, 1500 * MS) == 0);
 	CHECK(wake() == 1 && who[0] == 1); /* to set the alarm */
 	CHECK(ask(1, 1, 1500 * MS) == 0);
 	now += SEC;
@@ -439,8 +456,9 @@ test_cooling_gives_up(void)
 	now += 500 * MS;
 	CHECK(ask(1, 1, 1500 * MS) == 0); /* the probe is on its way */
 	tell(2, INFER_REASON_SERVER_ERROR);
-	CHECK(wake() >= 1 && who[0] == 1);
+	CHECK(wake() == 2 && who[0] == 1 && who[1] == 3);
 	CHECK(ask(1, 1, 1500 * MS) == INFER_ADMISSION_GIVES_UP);
+	CHECK(ask(3, 1, 1500 * MS) == INFER_ADMISSION_GIVES_UP);
 	CHECK(nodes[1].want == 0 && a.waiting[INFER_PRIORITY_NORMAL] == 1);
 	CHECK(ask(5, 1, 1500 * MS) == INFER_ADMISSION_GIVES_UP);
 	CHECK(ask(5, 1, 60 * SEC) == 0);
@@ -459,6 +477,7 @@ main(void)
 	TEST(monitor_gives_up);
 	TEST(cooling_line);
 	TEST(cooling_reclaim);
+	TEST(cooling_unsent);
 	TEST(cooling_gives_up);
 	return tap_done();
 }
