@@ -223,8 +223,10 @@ note(sprintf 'dead server: 1200 calls in %.2f s', $took);
 cmp_ok($took, '<', 2.5, 'dead server: without waiting');
 cmp_ok(admission('dead', 'granted') - $failed, '<=', 4, 'dead server: and without being sent');
 
+# the first of them may be the probe
 (undef, undef, $err) = $node->psql('postgres', q{\set VERBOSITY verbose
-	SET pg_inference.request_timeout = '2500ms'; SELECT infer.complete('dead/m', 'in words')});
+	SET pg_inference.request_timeout = '2500ms'; SELECT (infer.try_complete('dead/m', 'perhaps the probe')).reason;
+	SELECT infer.complete('dead/m', 'in words')});
 like($err, qr/ERROR:  RNSVF: call of model "dead\/m" on server "dead" failed: the server has been failing, and is left alone/,
 	'server_failed: code and message');
 like($err, qr/DETAIL:  it has failed since \d{4}-\d\d-\d\d .*, with connect_failed the last time, and is tried again in \d\.\d s\. Nothing was sent\./,
