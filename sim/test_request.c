@@ -198,6 +198,8 @@ test_rpc_G6_error_text(void)
 		{"a\tb\x1b[31mred\x7f", "a\\tb\\x1b[31mred\\x7f"},
 		{"{\"error\":\"nul \\u0000 here \\u0085 \\u202e\"}", "nul  here \\u0085 \\u202e"},
 		{"bad \xff\xc3 bytes", "bad \\xff\\xc3 bytes"},
+		{"{\"error\":\"Mod\xe8le inconnu\"}", "Mod\\xe8le inconnu"}, /* latin-1 */
+		{"{\"error\":\"half \\ud83d of a pair\"}", "half \\ud83d of a pair"},
 		{X250 "123456", X250 "123456"},
 		{X250 "1234567",
 		 X50 X50 X50 X50 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (truncated)"},
@@ -225,6 +227,7 @@ static void
 test_rpc_G6_error_text_boundaries(void)
 {
 	char body[1400];
+	char escaped[2000];
 	char text[300];
 
 	for (int lead = 0; lead < 8; lead++)
@@ -241,6 +244,13 @@ test_rpc_G6_error_text_boundaries(void)
 		n = (int) strlen(text) - (int) strlen("... (truncated)");
 		CHECK(n > 230 && (n - lead) % 4 == 0 && strcmp(text + n, "... (truncated)") == 0);
 	}
+	/* however it was written: 300 characters of one byte, as 1,800 */
+	memcpy(escaped, "{\"error\":\"", 10);
+	for (int i = 0; i < 300; i++)
+		memcpy(escaped + 10 + i * 6, "\\u0078", 6);
+	memcpy(escaped + 10 + 1800, "\"}", 3);
+	infer_provider_error_text(escaped, strlen(escaped), text, sizeof(text));
+	CHECK(strlen(text) == 256 && strcmp(text + 241, "... (truncated)") == 0);
 }
 
 static void

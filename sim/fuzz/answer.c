@@ -11,6 +11,7 @@
 
 #include "core/buf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,46 +149,100 @@ try_written(InferTask task, const Written *written)
 static void
 try_error(const FuzzText *text, unsigned how)
 {
-	static const int statuses[] = {400, 413, 422, 500, 200, 404};
+	static const int statuses[] = {400, 402, 403, 404, 413, 422, 429, 500};
 	size_t size = 1 + how * 2;
 	char *words = malloc(size);
-	int status = statuses[how % 6];
-	bool too_large = infer_provider_is_size_error(status, text->data, text->len);
+	int status = statuses[how / 4 % 8];
+	bool is;
 
-	REQUIRE(infer_provider_is_quota_error(402, text->data, text->len));
-	REQUIRE(!infer_provider_is_quota_error(503, text->data, text->len));
-	infer_provider_is_quota_error(429, text->data, text->len);
-	infer_provider_is_filter_error(text->data, text->len);
+	switch (how % 3)
+	{
+		case 0:
+			is = infer_provider_is_size_error(status, text->data, text->len);
+			REQUIRE(status == 413 ? is : status == 400 || status == 422 || status == 500 || !is);
+			break;
+		case 1:
+			is = infer_provider_is_quota_error(status, text->data, text->len);
+			REQUIRE(status == 402 ? is : status == 400 || status == 403 || status == 429 || !is);
+			break;
+		default:
+			infer_provider_is_filter_error(text->data, text->len);
+	}
 	infer_provider_error_text(text->data, text->len, words, size);
 	REQUIRE(memchr(words, '\0', size) != NULL && strlen(words) <= 256);
 	REQUIRE(fuzz_is_harmless(words));
-	if (status == 413)
-		REQUIRE(too_large);
-	if (status == 200 || status == 404)
-		REQUIRE(!too_large);
 	free(words);
 }
 
-/* The text at the end of a message that is about as long as what is kept of one. */
+/*
+ * A message of some length, plainly written and with every character as an escape: its words are
+ * the same, and there are some.
+ */
 static void
 try_long_error(const FuzzText *text, unsigned how)
 {
-	size_t padding = 900 + how;
-	char *message = malloc(padding + text->len);
-	InferBuf out;
-	FuzzText body;
+	static const char before[] = "{\"error\":{\"type\":\"x\",\"message\":";
+	size_t size = 300 - how % 64;
+	size_t padding = 1 + how * 2;
+	InferBuf message;
+	InferBuf plain;
+	InferBuf escaped;
+	char *words = malloc(size);
+	char *same = malloc(size);
 
-	memset(message, 'x', padding);
-	memcpy(message + padding, text->data, text->len);
+	infer_buf_init(&message, 1 << 20);
+	infer_buf_init(&plain, 1 << 20);
+	infer_buf_init(&escaped, 1 << 20);
+	infer_buf_adds(&escaped, before);
+	infer_buf_addc(&escaped, '"');
+	for (size_t i = 0; i < padding + text->len / 2; i++)
+	{
+		unsigned c = 'x';
+		char unit[8];
+
+		if (i >= padding)
+			c = (unsigned char) text->data[(i - padding) * 2] << 8 |
+				(unsigned char) text->data[(i - padding) * 2 + 1];
+		if (c == 0 || (c >= 0xD800 && c <= 0xDFFF))
+			c = 'y';
+		infer_buf_add(&message, unit, model_write_utf8(c, unit));
+		snprintf(unit, sizeof(unit), i % 2 == 0 ? "\\u%04x" : "\\u%04X", c);
+		infer_buf_adds(&escaped, unit);
+	}
+	infer_buf_adds(&escaped, "\"}}");
+	infer_buf_adds(&plain, before);
+	infer_buf_add_json_string(&plain, message.data, message.len);
+	infer_buf_adds(&plain, "}}");
+	infer_provider_error_text(plain.data, plain.len, words, size);
+	infer_provider_error_text(escaped.data, escaped.len, same, size);
+	REQUIRE(strcmp(words, same) == 0);
+	REQUIRE(words[0] == 'x');
+	if (message.len < 300)
+		REQUIRE(infer_provider_is_size_error(400, plain.data, plain.len) ==
+				infer_provider_is_size_error(400, escaped.data, escaped.len));
+	infer_buf_free(&message);
+	infer_buf_free(&plain);
+	infer_buf_free(&escaped);
+	free(words);
+	free(same);
+}
+
+/* The bytes as a message: whatever they are, they can be shown. */
+static void
+try_message(const FuzzText *text)
+{
+	char words[300];
+	InferBuf out;
+
 	infer_buf_init(&out, 1 << 20);
-	infer_buf_adds(&out, "{\"error\":{\"message\":");
-	infer_buf_add_json_string(&out, message, padding + text->len);
-	infer_buf_adds(&out, "}}");
-	body = fuzz_copy(out.data, out.len);
-	try_error(&body, how);
-	fuzz_free(&body);
+	infer_buf_adds(&out, "{\"message\":");
+	infer_buf_add_json_string(&out, text->data, text->len);
+	infer_buf_adds(&out, "}");
+	infer_provider_error_text(out.data, out.len, words, sizeof(words));
+	REQUIRE(fuzz_is_harmless(words));
+	if (text->len > 0 && (unsigned char) text->data[0] > ' ')
+		REQUIRE(words[0] != '\0');
 	infer_buf_free(&out);
-	free(message);
 }
 
 int
@@ -202,7 +257,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	switch (how % 4)
 	{
 		case 0:
-			if (how & 0x80)
+			if (how >= 0xC0)
+				try_message(&text);
+			else if (how >= 0x80)
 				try_long_error(&text, where);
 			else
 				try_error(&text, where);

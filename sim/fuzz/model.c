@@ -189,8 +189,8 @@ model_is_utf8(const char *s, size_t len)
 	return true;
 }
 
-static size_t
-write_utf8(uint32_t c, char *dst)
+size_t
+model_write_utf8(uint32_t c, char *dst)
 {
 	size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
 	static const unsigned char lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
@@ -252,7 +252,7 @@ model_decode(const char *s, size_t len, char *dst, size_t *out_len)
 		else if (c >= 0xD800 && c < 0xE000)
 			faults |= MODEL_INVALID;
 		else
-			used += write_utf8(c, dst + used);
+			used += model_write_utf8(c, dst + used);
 	}
 	*out_len = used;
 	return faults;

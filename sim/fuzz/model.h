@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct ModelReader
 {
@@ -34,6 +35,8 @@ extern bool model_value(ModelReader *r, int depth);
 extern bool model_is_json(const char *text, size_t len, int max_depth, bool words);
 
 extern bool model_is_utf8(const char *s, size_t len);
+/* Returns the number of bytes (up to 4). */
+extern size_t model_write_utf8(uint32_t c, char *dst);
 
 /* Decodes what stands between the quotes; dst has len bytes. Returns the faults; dst is complete
  * only without any. */

@@ -29,7 +29,7 @@ clang=$(compgen -c clang | grep -xE 'clang(-[0-9]+)?' | sort -V | head -1)
 [ -n "$clang" ] || { echo "clang is not installed" >&2; exit 77; }
 export ASAN_OPTIONS=quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1
 
-flags="-std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -g -fno-omit-frame-pointer -Isrc -Isim/fuzz"
+flags="-std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -O2 -g -fno-omit-frame-pointer -Isrc -Isim/fuzz"
 # values.c also reads urls, whose parser speaks PostgreSQL, and headers
 extras="sim/fuzz/fields.c sim/fuzz/shim/memory.c src/registry/url.c src/http/headers.c"
 extra() { [ "$1" != values ] || echo "-Isim/fuzz/shim $extras -lcurl"; }

@@ -15,7 +15,8 @@
 
 #define MAX_TEXT 256 /* bytes, the mark included */
 #define CUT_MARK "... (truncated)"
-#define MAX_RAW  1024 /* of the decoded text, before escaping */
+/* Of the text as it is written: enough for MAX_TEXT characters that are escapes. */
+#define MAX_RAW 2048
 
 /* Decoded parts of an error body; "" where absent. */
 typedef struct ErrorBody
@@ -25,7 +26,8 @@ typedef struct ErrorBody
 	char code[64]; /* error.code or error.type, for size errors */
 } ErrorBody;
 
-/* The start of a string, decoded, cut to fit without splitting a character or an escape. */
+/* The start of a string, decoded, cut to fit without splitting a character or an escape. One that
+ * is no text stays as it is written, for it is escaped where it is shown. */
 static size_t
 decode_start(const InferSlice *string, char *dst, size_t size)
 {
@@ -50,7 +52,11 @@ decode_start(const InferSlice *string, char *dst, size_t size)
 		}
 		part.len = (size_t) (j.p - part.data);
 	}
-	infer_json_decode(&part, dst, &len);
+	if ((infer_json_decode(&part, dst, &len) & INFER_TEXT_INVALID) != 0)
+	{
+		memcpy(dst, part.data, part.len);
+		len = part.len;
+	}
 	return len;
 }
 
