@@ -5,7 +5,7 @@
 # broken off. The servers' ledgers are the oracle: nothing that the extension counts is believed.
 #
 #   my @statements = InferLedger::plan($seed, $how_many);
-#   InferLedger::create_claims($node);
+#   InferLedger::create_claims($node);              # and a server "direct", trusted, beside "mock"
 #   ... run InferLedger::script($_) ...
 #   my $found = InferLedger::judge(\@statements, InferLedger::claims($node), $mock->ledger);
 #   $found->{violations}, $found->{seen}
@@ -26,6 +26,10 @@ our @settings = ('reply=echo', 'dim=4', 'base_ms=2', 'jitter=0.5', 'retry_after=
 	'slow_bytes=16', 'slow_ms=30',
 	'refusals=402,405,406,407,410,411,415,422,429,431,451,501,505',
 	'failures=408,409,424,499,500,502,503,504,520,522,529');
+
+# What of it is different at a server that is trusted: it says 408, 503 and 529 only of what did not run.
+our @trusted = ('refusals=402,405,406,407,408,410,411,415,422,429,431,451,501,503,505,529',
+	'failures=409,424,499,500,502,504,520,522');
 
 my @retries = (undef, undef, 'never', 'not_admitted', 'ambiguous', 'ambiguous');
 
@@ -61,6 +65,7 @@ sub plan
 		$s{max_attempts} = 1 + draw(\$state, 4);
 		$s{end} = $ends[ draw(\$state, scalar @ends) ];
 		$s{enable} = draw(\$state, 8) ? 'on' : 'off';
+		$s{trusted} = draw(\$state, 4) == 0;
 		$s{timeout_ms} = 2 + draw(\$state, 80);
 		$s{fetch} = 1 + draw(\$state, 20);
 		# what a function's own body does one by one takes its time
@@ -98,9 +103,10 @@ sub script
 	my $function = $s->{kind} eq 'c' ? 'try_complete' : 'try_embed';
 	my @poison = map { "WHEN $_ THEN '$s->{poison}{$_}'" } sort keys %{ $s->{poison} };
 	my $suffix = @poison ? " || CASE i @poison ELSE '' END" : '';
+	my $model = $s->{trusted} ? 'direct/mock' : $s->{kind};
 	my $query = qq{SELECT $s->{number}, i, (o).value::text, (o).reason, (o).execution, (o).attempts,
 		(o).http_status, (o).error
-	FROM (SELECT i, infer.$function('$s->{kind}', '$s->{kind} $s->{number}-' || i$suffix,
+	FROM (SELECT i, infer.$function('$model', '$s->{kind} $s->{number}-' || i$suffix,
 		options => '{$options}') AS o FROM generate_series(1, $s->{rows}) i OFFSET 0) s};
 	my %sql = (
 		stored => "INSERT INTO claims $query;",
@@ -159,6 +165,8 @@ sub judge_claim
 	$seen->{'refused again and again'}++ if $claim->{execution} eq 'not_admitted' && $again;
 	$seen->{'a refusal after a loss keeps the doubt'}++
 	  if $claim->{execution} eq 'maybe_executed' && $again && $refusal{ $claim->{http_status} };
+	$seen->{'a server is trusted that nothing ran'}++
+	  if $s->{trusted} && $claim->{execution} eq 'not_admitted' && $claim->{http_status} =~ /^(408|503|529)$/;
 	$seen->{'a second sending on a kept connection is vetoed'}++ if $claim->{error} =~ /closed a kept connection/;
 	$seen->{'executed, and lost'}++ if $claim->{execution} eq 'maybe_executed' && $executed == 1;
 	$seen->{'maybe executed, and was not'}++ if $claim->{execution} eq 'maybe_executed' && !$executed;

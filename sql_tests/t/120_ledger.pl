@@ -7,6 +7,7 @@ use warnings;
 use InferLedger;
 use InferProc;
 use InferTest;
+use List::Util qw(sum);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -17,6 +18,8 @@ note("seed $seed");
 
 my %faults = %InferLedger::faults;
 my $mock = InferTest::Mock->new("seed=$seed", @InferLedger::settings);
+my $direct = InferTest::Mock->new("seed=$seed", @InferLedger::settings, @InferLedger::trusted);
+my @mocks = ($mock, $direct);
 my $node = InferTest::new_node(
 	'ledger', 'max_connections = 20',
 	'pg_inference.limiter_adaptive = off', # proofs are the subject, not how fast a server is asked,
@@ -24,16 +27,22 @@ my $node = InferTest::new_node(
 	'pg_inference.congestion_min_window = 16',
 	'pg_inference.request_timeout = 300ms');
 InferTest::connect_mock($node, $mock, max_concurrency => 16, max_batch_size => 8);
+my $direct_url = $direct->url;
+$node->safe_psql('postgres', qq{CREATE SERVER direct FOREIGN DATA WRAPPER pg_inference
+	OPTIONS (url '$direct_url/v1', trust 'direct', max_concurrency '16', max_batch_size '8')});
 InferLedger::create_claims($node);
 
-sub faulty { $mock->set(map { "fault_$_=$faults{$_}" } sort keys %faults); return; }
-sub sound { $mock->set(map { "fault_$_=0" } keys %faults); return; }
+sub faulty { my @set = map { "fault_$_=$faults{$_}" } sort keys %faults; $_->set(@set) foreach @mocks; return; }
+sub sound { my @set = map { "fault_$_=0" } keys %faults; $_->set(@set) foreach @mocks; return; }
+
+# A figure of both servers, added up.
+sub total { my ($figure) = @_; return sum(map { $_->stat($figure) } @mocks); }
 
 # Waits until the server has done whatever somebody has left behind.
 sub settled
 {
 	my ($name) = @_;
-	ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') == 0 }), "$name: the server is done");
+	ok(InferTest::wait_until(60, sub { total('in_flight') == 0 }), "$name: the servers are done");
 	return;
 }
 
@@ -63,7 +72,7 @@ sub series
 	return ($rows, $text);
 }
 
-$node->safe_psql('postgres', "SELECT infer.embed('m', 'first'), infer.complete('c', 'first')");
+$node->safe_psql('postgres', join('', map { "SELECT infer.embed('$_->[0]', 'first'), infer.complete('$_->[1]', 'first');" } [ 'm', 'c' ], [ ('direct/mock') x 2 ]));
 my ($series) = series();
 my @statements = InferLedger::plan($seed, 270 * $long);
 my @scripts = map { my $n = $_; join('', map { InferLedger::script($_) } grep { $_->{number} % $sessions == $n } @statements) } 0 .. $sessions - 1;
@@ -77,9 +86,8 @@ my (undef, $complaint) = $canceller->finish;
 note(sprintf 'ran for %.1f s', time - $begin);
 settled('campaign');
 
-my $found = InferLedger::judge(\@statements, InferLedger::claims($node), $mock->ledger);
+my $found = InferLedger::judge(\@statements, InferLedger::claims($node), { map { %{ $_->ledger } } @mocks });
 my %struck = %{ $mock->faults };
-my $stalled = $mock->stat('stalled_connections');
 note("$found->{calls} calls, $found->{stored} of them with a claim, $found->{missing} attempts that were never read");
 
 is($complaint, '', 'the canceller works');
@@ -87,7 +95,7 @@ cmp_ok($found->{calls}, '>=', 10_000 * $long, 'ten thousand calls');
 cmp_ok($found->{stored}, '>=', $found->{calls} / 2, 'most of them with a claim');
 is(scalar @{ $found->{violations} }, 0, 'fail_P19, fail_P21: what was claimed is what the ledger says')
   or diag(join("\n", @{ $found->{violations} }[ 0 .. ($#{ $found->{violations} } < 20 ? $#{ $found->{violations} } : 20) ]));
-cmp_ok($found->{missing}, '<=', $stalled, 'fail_P19: an attempt is a request that the server has read, or its connection had stalled');
+cmp_ok($found->{missing}, '<=', total('stalled_connections'), 'fail_P19: an attempt is a request that the server has read, or its connection had stalled');
 
 # Nothing but what this run provokes: cancelled, timed out, not to be aligned.
 # (25P02: what follows a statement that was broken off in its transaction.)
@@ -115,7 +123,7 @@ my @sometimes = (
 	'a refusal after a loss keeps the doubt', 'a second sending on a kept connection is vetoed',
 	'executed, and lost', 'maybe executed, and was not', 'executed after its deadline',
 	'executed twice', 'executed for nobody', 'a statement was broken off', 'a batch was split',
-	'poison is alone', 'end: stored', 'end: timeout', 'end: cursor', 'end: rollback',
+	'a server is trusted that nothing ran', 'poison is alone', 'end: stored', 'end: timeout', 'end: cursor', 'end: rollback',
 	map { "reason: $_" } qw(timeout disconnected overloaded unauthenticated permission_denied not_found
 	  bad_request request_too_large server_error redirected malformed_reply incomplete_reply missing_result));
 cmp_ok($found->{seen}{$_} // 0, '>', 0, "fail_P76: it happened: $_") foreach @sometimes;

@@ -35,7 +35,7 @@ sub run
 	my $script = "SET pg_inference.random_seed = $seed;\n";
 	foreach my $s (@statements)
 	{
-		@{$s}{qw(end enable)} = ('stored', $enable);
+		@{$s}{qw(end enable trusted)} = ('stored', $enable, 0);
 		$s->{rows} = 16;
 		$script .= InferLedger::script($s);
 	}
