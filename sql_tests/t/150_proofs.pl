@@ -1,5 +1,5 @@
 # What each way to fail proves, compared with what the server has done: fail_P1 to P4, P7 to P9, P11,
-# P12, P16, P18, P61, P63. (P5 and the others: ../../docs/proofs.md.)
+# P12, P13, P15, P16, P18, P28, P61, P63. (P5 and the others: ../../docs/proofs.md.)
 use strict;
 use warnings;
 use InferProc;
@@ -14,6 +14,15 @@ my ($port) = $mock->url =~ /:(\d+)$/;
 
 sub given { $mock->set('defaults', 'dim=4', @_); $mock->reset; return; }
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
+
+# Sets a parameter for all sessions to come; waits until new ones have it.
+sub configure
+{
+	my ($name, $value) = @_;
+	ask("ALTER SYSTEM SET $name = '$value';", 'SELECT pg_reload_conf();');
+	InferTest::wait_until(30, sub { ask("SHOW $name") eq $value }) or die "$name is not $value";
+	return;
+}
 
 # reason, execution, attempts, HTTP status of one call, with and without InferScan.
 my $n = 0;
@@ -59,8 +68,7 @@ my %url = (
 	nowhere => 'http://nowhere.invalid/v1', refused => "http://127.0.0.1:$closed_port/v1",
 	silent => "http://127.0.0.1:$full_port/v1", tls => "https://127.0.0.1:$port/v1");
 ask("CREATE SERVER $_ FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$url{$_}')") foreach sort keys %url;
-$node->append_conf('postgresql.conf', 'pg_inference.connect_timeout = 300ms');
-$node->reload;
+configure('pg_inference.connect_timeout', '300ms');
 given();
 foreach my $case ([ nowhere => 'lookup_failed' ], [ refused => 'connect_failed' ], [ silent => 'connect_failed' ], [ tls => 'tls_failed' ])
 {
@@ -120,6 +128,25 @@ foreach my $status (500, 502, 504, 520, 524)
 	proves("fail_P11: $status instead of the work", $complete, $once, "server_error maybe_executed 1 $status", 1, 0);
 }
 
+# fail_P28: an answer that comes after its deadline is nobody's, and the connection that it comes on is
+# not used again: each later answer is that of its own text.
+given('reply=echo', 'late_ms=900');
+ask(q{ALTER SERVER mock OPTIONS (SET admission_key 'p28', SET max_concurrency '1')});
+foreach my $enable (qw(on off))
+{
+	$mock->reset;
+	is( ask("SET pg_inference.enable = $enable; SET pg_inference.request_timeout = '500ms';", q{
+			SELECT count(*) FILTER (WHERE (o).value = text), count(*) FILTER (WHERE (o).value <> text), count(*) FILTER (WHERE (o).reason = 'timeout')
+			FROM (SELECT text, infer.try_complete('c', text) AS o
+				FROM (SELECT 'p28 ' || i || CASE WHEN i % 5 = 0 THEN ' [[mock:late]]' ELSE '' END AS text FROM generate_series(1, 20) i) t OFFSET 0) s}),
+		'16|0|4', "fail_P28: enable $enable: four late, the others have their own answers");
+	ok(InferTest::wait_until(10, sub { $mock->stat('in_flight') == 0 }), 'fail_P28: the late ones are done');
+	my $ledger = $mock->ledger;
+	is(scalar(grep { $_->{executed} == 1 } values %$ledger), 20, 'fail_P28: all were executed once');
+	is(scalar(grep { $_->{open} && $_->{requests} > $_->{ok} } @{ $mock->connections }), 0, 'fail_P28: no late one has a connection');
+}
+ask(q{ALTER SERVER mock OPTIONS (SET admission_key 'proofs', SET max_concurrency '8')});
+
 # fail_P12: an answer that was cut proves the execution, so that no policy repeats it.
 foreach my $how (qw(partial cutchunk))
 {
@@ -129,6 +156,19 @@ foreach my $how (qw(partial cutchunk))
 given('fault_halfhang=100');
 proves('fail_P12: half an answer, then silence', $complete, '"retry": "ambiguous", "max_attempts": 4, "timeout": 400',
 	'timeout executed 1 200', 1, 1);
+
+# fail_P13: cut where the end of the connection is the end of the answer, so that the transfer has nothing to say.
+given('fault_cutclose=100');
+proves('fail_P13: cut, and nobody says so', $complete, '"retry": "ambiguous", "max_attempts": 4', 'malformed_reply executed 1 200', 1, 1);
+
+# fail_P15: an answer over the cap.
+configure('pg_inference.max_response_size', '1MB');
+given('fault_big=100', 'big_kb=8192');
+proves('fail_P15: too large', $complete, '"retry": "ambiguous", "max_attempts": 4', 'reply_too_large executed 1 200', 1, 1);
+cmp_ok($mock->stat('bytes_out'), '<', 16 * 1024 * 1024, 'fail_P15: the rest is not read');
+given();
+proves('fail_P15: calls go on', $complete, $once, 'ok executed 1 200', 1, 1);
+configure('pg_inference.max_response_size', '64MB');
 
 # fail_P9: a refusal proves that nothing ran; its pause is obeyed, and told.
 given('fault_429=100', 'retry_after=1');
