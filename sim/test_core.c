@@ -9,7 +9,6 @@
 #include "core/buf.h"
 #include "core/proof.h"
 #include "core/ramp.h"
-#include "core/retry.h"
 #include "core/types.h"
 #include "tap.h"
 
@@ -355,85 +354,6 @@ test_fail_P19_every_wire(void)
 	}
 }
 
-/* --- retries --- */
-
-static void
-test_fail_P29_never_repeated(void)
-{
-	static const InferReason never[] = {
-		INFER_REASON_NONE,
-		INFER_REASON_EGRESS_DENIED,
-		INFER_REASON_CREDENTIAL_MISSING,
-		INFER_REASON_BAD_CERTIFICATE,
-		INFER_REASON_CREDENTIAL_WITHHELD,
-		INFER_REASON_CANCELLED,
-		INFER_REASON_QUOTA_EXCEEDED,
-		INFER_REASON_CONFLICT,
-		INFER_REASON_UNAUTHENTICATED,
-		INFER_REASON_PERMISSION_DENIED,
-		INFER_REASON_NOT_FOUND,
-		INFER_REASON_BAD_REQUEST,
-		INFER_REASON_REQUEST_TOO_LARGE,
-		INFER_REASON_REDIRECTED,
-		INFER_REASON_MALFORMED_REPLY,
-		INFER_REASON_REPLY_TOO_LARGE,
-		INFER_REASON_MISSING_RESULT,
-		INFER_REASON_MISALIGNED,
-		INFER_REASON_BUDGET,
-		INFER_REASON_INTERNAL,
-	};
-
-	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
-	{
-		const char *name = infer_reason_name(never[i]);
-
-		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 4, never[i], NA), name);
-		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 4, never[i], ME), name);
-	}
-	for (int i = 0; i < INFER_REASON_COUNT; i++)
-		CHECK(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 4, (InferReason) i, EX));
-}
-
-static void
-test_retry_policies(void)
-{
-	static const InferReason passing[] = {INFER_REASON_LOOKUP_FAILED, INFER_REASON_CONNECT_FAILED,
-										  INFER_REASON_TIMEOUT,       INFER_REASON_DISCONNECTED,
-										  INFER_REASON_OVERLOADED,    INFER_REASON_SERVER_ERROR};
-
-	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
-	{
-		InferReason r = passing[i];
-		const char *name = infer_reason_name(r);
-
-		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_NEVER, 1, 4, r, NA), name);
-		CHECK_ROW(infer_retry_allowed(INFER_RETRY_NOT_ADMITTED, 1, 4, r, NA), name);
-		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_NOT_ADMITTED, 1, 4, r, ME), name);
-		CHECK_ROW(infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 4, r, ME), name);
-		CHECK_ROW(infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 3, 4, r, NA), name);
-		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 4, 4, r, NA), name);
-		CHECK_ROW(!infer_retry_allowed(INFER_RETRY_AMBIGUOUS, 1, 1, r, NA), name);
-	}
-}
-
-static void
-test_retry_delays(void)
-{
-	/* the longest pauses: 50 ms doubling to 1 s; the shortest are half of them */
-	static const int64_t full[] = {50, 100, 200, 400, 800, 1000, 1000};
-
-	for (int i = 0; i < 7; i++)
-	{
-		CHECK(infer_retry_delay_ms(i + 1, -1, 0.0) == full[i] / 2);
-		CHECK(infer_retry_delay_ms(i + 1, -1, 0.999999) >= full[i] - 1);
-		CHECK(infer_retry_delay_ms(i + 1, -1, 0.999999) <= full[i]);
-	}
-	CHECK(infer_retry_delay_ms(2000000000, -1, 0.0) == 500);
-	CHECK(infer_retry_delay_ms(1, 2000, 0.5) == 2000);
-	CHECK(infer_retry_delay_ms(6, 100, 0.0) == 500);
-	CHECK(infer_retry_delay_ms(1, 0, 0.0) == 25);
-}
-
 /* --- batches and read-ahead --- */
 
 /* rpc_F27: a size that is none, or more than the server takes, is clamped. */
@@ -615,9 +535,6 @@ main(void)
 	TEST(fail_P16_garbage_status_line);
 	TEST(fail_P17_P18_floor);
 	TEST(fail_P19_every_wire);
-	TEST(fail_P29_never_repeated);
-	TEST(retry_policies);
-	TEST(retry_delays);
 	TEST(rpc_F27_batch_limits);
 	TEST(batch_accepts);
 	TEST(rpc_F5_batch_leaves);

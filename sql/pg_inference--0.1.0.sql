@@ -279,6 +279,11 @@ CREATE VIEW infer.stat_progress AS
 
 GRANT SELECT ON infer.stat_progress TO PUBLIC;
 
+CREATE FUNCTION infer.retained_bytes()
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'infer_retained_bytes'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
 CREATE FUNCTION infer.statement_errors(
 	OUT ordinal bigint,
 	OUT calls bigint,
@@ -495,6 +500,8 @@ COMMENT ON FUNCTION infer.call_cost(text, text) IS
 	'COST of a call to a model for a task in plans that are made now';
 COMMENT ON FUNCTION infer.call_support(internal) IS
 	'Planner support of the functions that call models: their cost';
+COMMENT ON FUNCTION infer.retained_bytes() IS
+	'Bytes of requests that this session keeps because they may have to be sent again: calls with a delivery other than single';
 COMMENT ON FUNCTION infer.stat_reset() IS
 	'Sets the counters and peaks of infer.stat_admission to zero, where the limits stay, and forgets what infer.stat_models shows. For superusers, and roles granted EXECUTE';
 COMMENT ON FUNCTION infer.statement_errors() IS

@@ -8,7 +8,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $mock = InferTest::Mock->new;
-my $node = InferTest::new_node('retries');
+my $node = InferTest::new_node('retries', 'pg_inference.failure_threshold = 0');
 InferTest::connect_mock($node, $mock);
 
 # Prepares the mock; settings as for $mock->set.

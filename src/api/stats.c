@@ -15,6 +15,7 @@
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#include "call/call.h"
 #include "pg/guc.h"
 #include "shmem/admission.h"
 #include "shmem/observed.h"
@@ -25,6 +26,7 @@ PG_FUNCTION_INFO_V1(infer_stat_admission);
 PG_FUNCTION_INFO_V1(infer_stat_models);
 PG_FUNCTION_INFO_V1(infer_stat_progress);
 PG_FUNCTION_INFO_V1(infer_stat_reset);
+PG_FUNCTION_INFO_V1(infer_retained_bytes);
 PG_FUNCTION_INFO_V1(infer_stat_usage);
 
 /* Columns of infer_stat_admission(), in order. */
@@ -371,4 +373,11 @@ infer_stat_reset(PG_FUNCTION_ARGS)
 	infer_admission_stat_reset();
 	infer_observed_reset();
 	PG_RETURN_VOID();
+}
+
+/* What this session keeps of requests that may have to be sent again. */
+Datum
+infer_retained_bytes(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(infer_call_retained_bytes());
 }

@@ -54,6 +54,8 @@ typedef struct InferClientStats
 
 /* Opens a client; memory in the current context, which must outlive it. */
 extern InferClient *infer_client_open(void);
+/* Bytes of request bodies that this session keeps for calls that may be sent again. */
+extern int64 infer_call_retained_bytes(void);
 extern void infer_client_close(InferClient *client); /* cancels what still runs */
 extern const InferClientStats *infer_client_stats(InferClient *client);
 /* Shows in infer.stat_progress what the client does from now on, and how many rows its owner has

@@ -26,6 +26,7 @@
 #include "core/batch.h"
 #include "core/buf.h"
 #include "core/proof.h"
+#include "core/retry.h"
 #include "core/tally.h"
 #include "core/types.h"
 #include "core/window.h"
@@ -52,8 +53,7 @@ typedef struct InferCallOptions
 	int timeout_ms;
 	InferStreamingMode mode;
 	int dispatch_batch_size;
-	int max_attempts;
-	InferRetryPolicy retry;
+	InferRetryRule rule;
 	int max_concurrency; /* of this client for this class; 0 = the key's */
 	char *admission_key; /* NULL = the server's */
 	int64 rpm;           /* -1 = the server's; 0 = no limit */
@@ -181,6 +181,7 @@ struct InferBatch
 	uint32 window_epoch; /* of the lane, when it was sent */
 	InferTransfer *transfer;
 	InferBuf body;
+	size_t retained;     /* bytes of body charged to retained_memory */
 	int64 not_before_us; /* retry: earliest next attempt */
 	int attempts;
 	InferExecution floor; /* worst proof of earlier attempts */
@@ -345,6 +346,10 @@ extern bool infer_budget_allows(InferBatch *batch);
 
 /* cooldown.c */
 extern void infer_cooldown_fail(InferBatch *batch);
+
+/* retained.c */
+extern bool infer_retain(InferBatch *batch);
+extern void infer_retain_end(InferBatch *batch);
 
 /* retry.c */
 extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms);

@@ -13,8 +13,8 @@
 #include "pg/report.h"
 
 #define KNOWN_OPTIONS                                                                              \
-	"admission_key, dispatch_batch_size, max_attempts, max_concurrency, on_error, path, "          \
-	"priority, retry, rpm, streaming_mode, timeout, tpm, truncated"
+	"admission_key, delivery, dispatch_batch_size, max_attempts, max_concurrency, on_error, "      \
+	"path, priority, retry, rpm, streaming_mode, timeout, tpm, truncated"
 
 typedef struct Word
 {
@@ -35,6 +35,9 @@ static const Word retry_words[] = {{"never", INFER_RETRY_NEVER},
 
 static const Word truncated_words[] = {
 	{"error", INFER_TRUNCATED_ERROR}, {"accept", INFER_TRUNCATED_ACCEPT}, {NULL, 0}};
+
+static const Word delivery_words[] = {
+	{"single", INFER_DELIVERY_SINGLE}, {"reliable", INFER_DELIVERY_RELIABLE}, {NULL, 0}};
 
 static const Word priority_words[] = {
 	{"VLOW", INFER_PRIORITY_VLOW},     {"LOW", INFER_PRIORITY_LOW},
@@ -108,14 +111,16 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 	else if (strcmp(name, "streaming_mode") == 0)
 		o->mode = value_word(name, text, mode_words, "\"automatic\", \"per_row\" or \"batch\"");
 	else if (strcmp(name, "retry") == 0)
-		o->retry =
+		o->rule.policy =
 			value_word(name, text, retry_words, "\"never\", \"not_admitted\" or \"ambiguous\"");
+	else if (strcmp(name, "delivery") == 0)
+		o->rule.delivery = value_word(name, text, delivery_words, "\"single\" or \"reliable\"");
 	else if (strcmp(name, "dispatch_batch_size") == 0)
 		o->dispatch_batch_size = value_int(name, text, 0, -1,
 										   "-1 (automatic), 0 (at the end of input) or a number of "
 										   "inputs");
 	else if (strcmp(name, "max_attempts") == 0)
-		o->max_attempts = value_int(name, text, 0, 1, "a number of at least 1");
+		o->rule.max_attempts = value_int(name, text, 0, 1, "a number of at least 1");
 	else if (strcmp(name, "max_concurrency") == 0)
 		o->max_concurrency = value_int(name, text, 0, 1, "a number of at least 1");
 	else if (strcmp(name, "priority") == 0)
@@ -154,8 +159,9 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 			server->request_timeout_ms > 0 ? server->request_timeout_ms : infer_guc_request_timeout,
 		.mode = infer_guc_streaming_mode,
 		.dispatch_batch_size = infer_guc_dispatch_batch_size,
-		.max_attempts = infer_guc_max_attempts,
-		.retry = infer_guc_retry,
+		.rule = {.delivery = infer_guc_delivery,
+				 .policy = infer_guc_retry,
+				 .max_attempts = infer_guc_max_attempts},
 		.rpm = -1,
 		.tpm = -1,
 		.priority = infer_guc_priority,

@@ -180,6 +180,7 @@ infer_batch_free(InferBatch *batch)
 		}
 		infer_memo_unpin(answer);
 	}
+	infer_retain_end(batch);
 	infer_buf_free(&batch->body);
 	pfree(batch->answers);
 	pfree(batch);
@@ -310,7 +311,7 @@ build_body(InferBatch *batch)
 	pfree(inputs);
 	if (!built)
 		infer_finish_fail(batch, fault.reason, INFER_NOT_ADMITTED, 0, fault.message);
-	return built;
+	return built && infer_retain(batch);
 }
 
 /*

@@ -9,7 +9,6 @@
 #include "common/hashfn.h"
 
 #include "call/internal.h"
-#include "core/retry.h"
 #include "pg/random.h"
 
 /* The draw of the pause: by the first input and the attempt, so that a seed fixes it. */
@@ -34,8 +33,7 @@ infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_af
 
 	/* a server that wants to be left alone for longer than a call may take is not waited for */
 	if (retry_after_ms > options->timeout_ms ||
-		!infer_retry_allowed(options->retry, batch->attempts, options->max_attempts,
-							 finding->reason, finding->execution))
+		!infer_retry_allowed(&options->rule, batch->attempts, finding))
 		return false;
 	batch->client->stats.retries++;
 	batch->floor = infer_proof_floor(finding->execution, batch->floor);

@@ -139,7 +139,15 @@ verdict_of(InferReason reason, bool left, int status)
 static InferFinding
 finding(const InferWire *wire, InferReason reason, InferExecution execution)
 {
-	return (InferFinding){reason, execution, verdict_of(reason, wire->left, wire->status)};
+	bool broke = wire->end == INFER_WIRE_DISCONNECT || wire->end == INFER_WIRE_PARTIAL;
+	bool answered = wire->status >= 300 || wire->has_body;
+
+	return (InferFinding){
+		.reason = reason,
+		.execution = execution,
+		.verdict = verdict_of(reason, wire->left, wire->status),
+		.lost = broke && !answered,
+	};
 }
 
 /* A 2xx status came; how did its body end? */

@@ -44,6 +44,7 @@ typedef struct InferFinding
 	InferReason reason; /* NONE: a whole 2xx answer */
 	InferExecution execution;
 	InferVerdict verdict;
+	bool lost; /* nobody answered: the connection ended */
 } InferFinding;
 
 extern InferFinding infer_proof_classify(const InferWire *wire);

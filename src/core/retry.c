@@ -1,8 +1,5 @@
 /*
- * core/retry.c - may this attempt be followed by another, and when?
- *
- * Two independent questions: does repeating make sense for the reason (a request that was refused
- * for its contents is refused again), and does the proof permit it under the caller's policy.
+ * core/retry.c - may this attempt be followed by another, and when?  The rules: core/retry.h.
  */
 #include "core/retry.h"
 
@@ -11,7 +8,7 @@
 
 /* Reasons that may have gone away by the next attempt. */
 static bool
-reason_is_passing(InferReason reason)
+reason_is_passing(InferReason reason, const InferRetryRule *rule)
 {
 	switch (reason)
 	{
@@ -24,25 +21,41 @@ reason_is_passing(InferReason reason)
 		case INFER_REASON_SERVER_ERROR:
 		case INFER_REASON_INCOMPLETE_REPLY:
 			return true;
+		case INFER_REASON_CONFLICT: /* the earlier copy is still in progress */
+			return rule->key_honoured;
 		default:
 			return false;
 	}
 }
 
-bool
-infer_retry_allowed(InferRetryPolicy policy, int attempts, int max_attempts, InferReason reason,
-					InferExecution execution)
+/* May what may have been executed be sent again? */
+static bool
+ambiguity_is_permitted(const InferRetryRule *rule, const InferFinding *finding)
 {
-	if (attempts >= max_attempts || !reason_is_passing(reason))
-		return false;
-	switch (policy)
+	if (rule->delivery != INFER_DELIVERY_SINGLE)
 	{
-		case INFER_RETRY_NEVER:
+		if (finding->lost)
+			return true;
+		if (finding->reason == INFER_REASON_TIMEOUT)
 			return false;
-		case INFER_RETRY_NOT_ADMITTED:
-			return execution == INFER_NOT_ADMITTED;
-		case INFER_RETRY_AMBIGUOUS:
-			return execution != INFER_EXECUTED;
+	}
+	return rule->policy == INFER_RETRY_AMBIGUOUS || rule->key_honoured;
+}
+
+bool
+infer_retry_allowed(const InferRetryRule *rule, int attempts, const InferFinding *finding)
+{
+	if (attempts >= rule->max_attempts || rule->policy == INFER_RETRY_NEVER ||
+		!reason_is_passing(finding->reason, rule))
+		return false;
+	switch (finding->execution)
+	{
+		case INFER_NOT_ADMITTED:
+			return true;
+		case INFER_MAYBE_EXECUTED:
+			return ambiguity_is_permitted(rule, finding);
+		case INFER_EXECUTED:
+			break;
 	}
 	return false;
 }

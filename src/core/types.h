@@ -97,6 +97,13 @@ typedef enum InferStreamingMode
 	INFER_MODE_BATCH
 } InferStreamingMode;
 
+/* How many copies of a request there may be, of which an earlier one may have run. */
+typedef enum InferDelivery
+{
+	INFER_DELIVERY_SINGLE,  /* one, unless the retry policy allows more */
+	INFER_DELIVERY_RELIABLE /* another one also when the connection of the last one ended */
+} InferDelivery;
+
 typedef enum InferRetryPolicy
 {
 	INFER_RETRY_NEVER,

@@ -31,6 +31,8 @@ int infer_guc_statement_token_budget = 0;
 int infer_guc_on_error = INFER_ON_ERROR_FAIL;
 int infer_guc_truncated = INFER_TRUNCATED_ERROR;
 int infer_guc_max_attempts = 4;
+int infer_guc_delivery = INFER_DELIVERY_SINGLE;
+int infer_guc_retained_memory = 64 * 1024;
 double infer_guc_max_error_ratio = 1;
 int infer_guc_retry = INFER_RETRY_NOT_ADMITTED;
 int infer_guc_buffer_memory = 32 * 1024;
@@ -71,6 +73,12 @@ static const struct config_enum_entry hoist_choices[] = {
 	{"no", INFER_HOIST_OFF, true},   {"0", INFER_HOIST_OFF, true},
 	{"true", INFER_HOIST_ON, true},  {"yes", INFER_HOIST_ON, true},
 	{"1", INFER_HOIST_ON, true},     {NULL, 0, false},
+};
+
+static const struct config_enum_entry deliveries[] = {
+	{"single", INFER_DELIVERY_SINGLE, false},
+	{"reliable", INFER_DELIVERY_RELIABLE, false},
+	{NULL, 0, false},
 };
 
 static const struct config_enum_entry retry_policies[] = {
@@ -222,6 +230,11 @@ define_settings_a_to_m(void)
 							"Time for name resolution, connection and TLS handshake.", NULL,
 							&infer_guc_connect_timeout, 5000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
+	DefineCustomEnumVariable(
+		"pg_inference.delivery", "Whether a request is sent again when its connection is lost.",
+		"single sends no second copy of what may have run, reliable does "
+		"after the connection of the first has ended.",
+		&infer_guc_delivery, INFER_DELIVERY_SINGLE, deliveries, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.dispatch_batch_size", "Most inputs per request.",
 							"-1 takes the server's limit, 0 sends only full batches and the rest "
 							"at the end of input.",
@@ -323,6 +336,11 @@ define_settings_n_to_z(void)
 							"Time for one attempt, from connecting to the last byte.", NULL,
 							&infer_guc_request_timeout, 60000, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.retained_memory",
+							"Memory for requests of this session that may have to be sent again.",
+							"Calls with delivery other than single fail when it is used up.",
+							&infer_guc_retained_memory, 64 * 1024, 1, MAX_KILOBYTES, PGC_USERSET,
+							GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_inference.retry", "Which failed attempts may be repeated.",
 							 "not_admitted repeats only what provably did not run, ambiguous also "
 							 "what may have run.",

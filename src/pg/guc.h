@@ -46,6 +46,8 @@ extern int infer_guc_statement_token_budget;  /* user, 0 = off; tokens that answ
 extern int infer_guc_on_error;                /* user, InferOnError */
 extern int infer_guc_truncated;               /* user, InferTruncated, error */
 extern int infer_guc_max_attempts;            /* user, 4 */
+extern int infer_guc_delivery;                /* user, InferDelivery, single */
+extern int infer_guc_retained_memory;         /* user, kB, 64 MB */
 extern double infer_guc_max_error_ratio;      /* user, 1 = any number may fail */
 extern int infer_guc_retry;                   /* user, InferRetryPolicy, not_admitted */
 extern int infer_guc_buffer_memory;           /* user, kB, 32 MB */

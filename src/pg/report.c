@@ -167,6 +167,13 @@ infer_report_reason(InferReason reason)
 	return reason_text(reason)->what;
 }
 
+/* Refused by us, for want of room to keep it, before anything was sent? */
+static bool
+refused_here(const InferFailure *failure)
+{
+	return failure->reason == INFER_REASON_OVERLOADED && failure->attempts == 0;
+}
+
 /* What went wrong, in our words. */
 static const char *
 report_what(const InferFailure *failure)
@@ -174,6 +181,8 @@ report_what(const InferFailure *failure)
 	/* what never left was not the server's to reject */
 	if (failure->reason == INFER_REASON_BAD_REQUEST && failure->attempts == 0)
 		return "the arguments make no valid request";
+	if (refused_here(failure))
+		return "this session keeps too many requests that may have to be sent again";
 	return reason_text(failure->reason)->what;
 }
 
@@ -313,6 +322,9 @@ report_hint(const InferFailure *failure)
 {
 	if (failure->reason == INFER_REASON_BUDGET && failure->setting != NULL)
 		return psprintf("Raise %s, or ask for fewer rows.", failure->setting);
+	if (refused_here(failure))
+		return "Raise pg_inference.retained_memory, make batches smaller, or use the delivery "
+			   "\"single\".";
 	/* more attempts are of no use where none may follow */
 	if (failure->reason == INFER_REASON_OVERLOADED && failure->execution != INFER_NOT_ADMITTED)
 		return "Lower the server's max_concurrency. What may have run is repeated only with "

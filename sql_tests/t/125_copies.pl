@@ -1,0 +1,262 @@
+# How many copies of a request there are: delivery, retries, and what they prove together.
+use strict;
+use warnings;
+use InferTest;
+use InferProc;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $mock = InferTest::Mock->new;
+my $node = InferTest::new_node('copies', 'pg_inference.failure_threshold = 0');
+InferTest::connect_mock($node, $mock, max_concurrency => 16);
+
+# Prepares the mock; settings as for $mock->set.
+sub given
+{
+	$mock->set('defaults', 'dim=8', @_);
+	$mock->reset;
+	return;
+}
+
+# ... and what it does once so many texts have been executed
+sub then_after
+{
+	my ($items, @settings) = @_;
+	$mock->request('POST', '/control?' . join('&', "after_items=$items", @settings));
+	return;
+}
+
+sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
+
+# reason, execution and attempts of one call, and the requests that it took
+sub outcome
+{
+	my ($options) = @_;
+	my $found = ask(
+		qq{SELECT coalesce((o).reason, 'none'), (o).execution, (o).attempts
+		FROM infer.try_embed('m', 'outcome', options => '{$options}') o});
+	return $found . '|' . $mock->stat('requests');
+}
+
+# What a statement of many rows gives: values, errors that may have run, other errors.
+sub many
+{
+	my ($rows, $options) = @_;
+	return ask(
+		qq{SET pg_inference.streaming_mode = per_row;
+		SELECT count((o).value), count(*) FILTER (WHERE (o).execution = 'maybe_executed'),
+			count(*) FILTER (WHERE (o).error IS NOT NULL AND (o).execution <> 'maybe_executed')
+		FROM (SELECT infer.try_embed('m', 'row ' || i, options => '{$options}') AS o
+			FROM generate_series(1, $rows) i OFFSET 0) s});
+}
+
+# ----------------------------------------------------------------------------------------------
+# fail_P21, P23: the server does the work and hangs up.
+
+given('fault_lost=40');
+my ($good, $maybe, $other) = split /\|/, many(200, '"max_attempts": 30');
+my $stats = $mock->stats;
+is($stats->{requests}, 200, 'fail_P21: single: each request is sent once');
+is($stats->{duplicate_items}, 0, 'fail_P21: single: nothing is executed twice');
+is($good + $maybe, 200, 'fail_P21: single: what was lost may have been executed');
+cmp_ok($maybe, '>', 20, 'fail_P21: single: some were lost');
+is($other, 0, 'fail_P21: single: nothing else happened');
+
+given('fault_lost=40');
+is(many(200, '"delivery": "reliable", "max_attempts": 30'),
+	'200|0|0', 'fail_P23: reliable: every call gets its one result');
+$stats = $mock->stats;
+cmp_ok($stats->{duplicate_items}, '>', 20, 'fail_P23: reliable: some were executed twice');
+is($stats->{items} - $stats->{duplicate_items}, 200, 'fail_P23: reliable: all of them at least once');
+
+given('fault_lost=100');
+is(outcome('"delivery": "reliable", "max_attempts": 3'),
+	'disconnected|maybe_executed|3|3', 'fail_P23: max_attempts bounds the copies');
+given('fault_lost=100');
+is(outcome('"delivery": "reliable", "retry": "never"'),
+	'disconnected|maybe_executed|1|1', 'fail_P23: never means never');
+given('fault_500=100');
+is(outcome('"delivery": "reliable"'),
+	'server_error|maybe_executed|1|1', 'fail_P23: who was answered was not lost');
+given('fault_500=100');
+is(outcome('"delivery": "reliable", "retry": "ambiguous", "max_attempts": 3'),
+	'server_error|maybe_executed|3|3', 'fail_P23: the retry policy allows more');
+given('fault_lost=100');
+is( ask(q{SET pg_inference.delivery = reliable; SET pg_inference.max_attempts = 2;
+		SELECT (infer.try_embed('m', 'setting')).attempts}),
+	'2', 'fail_P23: the setting says the same as the option');
+
+# ----------------------------------------------------------------------------------------------
+# fail_P22: no copy follows a timer, however slow the first one is.
+
+given('fault_hang=100');
+is(outcome('"delivery": "reliable", "retry": "ambiguous", "timeout": "300ms"'),
+	'timeout|maybe_executed|1|1', 'fail_P22: a timeout ends a reliable call');
+given('fault_hang=100');
+is(outcome('"retry": "ambiguous", "timeout": "200ms", "max_attempts": 3'),
+	'timeout|maybe_executed|3|3', 'fail_P22: of a single one it is a failure like others');
+given('base_ms=200', 'jitter=1.5');
+is(many(50, '"delivery": "reliable"'), '50|0|0', 'fail_P22: slow answers are waited for');
+is($mock->stat('requests'), 50, 'fail_P22: and asked for once');
+
+# ----------------------------------------------------------------------------------------------
+# fail_P24: no copy starts after the cancel.
+
+given('fault_lost=100');
+my $session = InferProc->start($node, 'retrying',
+	q{SELECT infer.embed('m', 'again', options => '{"delivery": "reliable", "max_attempts": 1000}');});
+my $backend = $session->backend;
+ok(InferTest::wait_until(60, sub { $mock->stat('requests') >= 3 }), 'fail_P24: it tries again and again');
+ask("SELECT pg_cancel_backend($backend)");
+my (undef, $err) = $session->finish;
+like($err, qr/57014/, 'fail_P24: until it is cancelled');
+my $requests = $mock->stat('requests');
+sleep 1.2;    # the longest pause between two copies is a second
+is($mock->stat('requests'), $requests, 'fail_P24: that is the end of it');
+
+# ----------------------------------------------------------------------------------------------
+# fail_P25, P26: requests that are kept for being sent again.
+
+sub kept
+{
+	my ($sql, $name) = @_;
+	my ($out, $said) = InferProc->start($node, 'kept',
+		"SET pg_inference.delivery = reliable;\nSET pg_inference.streaming_mode = per_row;\n$sql"
+		  . "\nSELECT 'kept', infer.retained_bytes();")->finish;
+	like($out, qr/^kept\|0$/m, "fail_P25: nothing is kept after $name");
+	return ($out, $said);
+}
+
+my $rows = q{FROM generate_series(1, 30) i};
+given('base_ms=20');
+my ($out, $said) = kept(
+	qq{SELECT 'most', max(kept) > 0, count(e) FROM
+		(SELECT infer.embed('m', 'kept ' || i) AS e, infer.retained_bytes() AS kept $rows OFFSET 0) s;},
+	'success');
+like($out, qr/^most\|t\|30$/m, 'fail_P25: requests are kept as long as they may be needed');
+given('fault_500=100');
+(undef, $said) = kept(qq{SELECT infer.embed('m', 'kept ' || i) $rows;}, 'failure');
+like($said, qr/RMSRV/, 'fail_P25: it was one');
+given('base_ms=10000');
+(undef, $said) = kept(
+	qq{SET statement_timeout = '300ms'; SELECT infer.embed('m', 'kept ' || i) $rows; SET statement_timeout = 0;},
+	'cancel');
+like($said, qr/57014/, 'fail_P25: it was one');
+given('fault_lost=100');
+kept(
+	qq{BEGIN; SAVEPOINT s; SELECT infer.embed('m', 'kept ' || i) $rows; ROLLBACK TO s; SELECT 'here', infer.retained_bytes(); COMMIT;},
+	'a subtransaction');
+given('fault_400=100');
+kept(qq{SET pg_inference.streaming_mode = automatic; SELECT infer.try_embed('m', 'kept ' || i) $rows;}, 'a split');
+given('no_base64=1');
+kept(qq{SELECT infer.embed('m', 'kept ' || i) $rows;}, 'another phrasing');
+
+given('base_ms=300');
+my $found = ask(
+	q{SET pg_inference.streaming_mode = per_row; SET pg_inference.retained_memory = '2kB';
+	SELECT count((o).value), count(*) FILTER (WHERE (o).reason = 'overloaded'
+			AND (o).execution = 'not_admitted' AND (o).attempts = 0), count((p).value)
+		FROM (SELECT infer.try_embed('m', repeat('x', 700) || i, options => '{"delivery": "reliable"}') AS o,
+			infer.try_embed('m', repeat('y', 700) || i) AS p FROM generate_series(1, 8) i OFFSET 0) s});
+is($found, '2|6|8', 'fail_P26: what there is no room for is refused, the others are not touched');
+is($mock->stat('items'), 10, 'fail_P26: nothing of it was sent');
+(undef, undef, $err) = $node->psql('postgres',
+	q{\set VERBOSITY verbose
+	SET pg_inference.retained_memory = '1kB';
+	SELECT infer.embed('m', repeat('x', 2000), options => '{"delivery": "reliable"}')});
+like($err, qr/RNOVL.*keeps too many requests.*retained_memory is 1 kB.*Nothing was sent.*Raise pg_inference.retained_memory/s,
+	'fail_P26: it says so');
+
+# ----------------------------------------------------------------------------------------------
+# fail_P29: a refusal of the contents is final, whatever is allowed.
+
+foreach my $status (400, 401, 403, 404, 405, 413, 415, 422)
+{
+	given('fault_status=100', "refusals=$status");
+	like(outcome('"delivery": "reliable", "retry": "ambiguous", "max_attempts": 9'),
+		qr/^\w+\|not_admitted\|1\|1$/, "fail_P29, fault_F58: $status is asked once");
+}
+
+# ----------------------------------------------------------------------------------------------
+# fail_P30: the key is read anew for each attempt.
+
+my $key_file = PostgreSQL::Test::Utils::tempdir . '/key';
+
+sub write_key
+{
+	open(my $file, '>', "$key_file.new") or die "$key_file: $!";
+	print $file $_[0];
+	close $file or die "$key_file: $!";
+	rename("$key_file.new", $key_file) or die "$key_file: $!";
+	return;
+}
+
+write_key('old-key-000000001');
+ask(qq{ALTER SERVER mock OPTIONS (ADD trust 'direct');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER mock OPTIONS (api_key_file '$key_file')});
+given('fault_503=100', 'api_key=old-key-000000001');
+$session = InferProc->start($node, 'rotating',
+	q{SELECT (o).execution, (o).reason IS NULL, (o).attempts > 1
+		FROM infer.try_embed('m', 'rotate', options => '{"max_attempts": 1000}') o;});
+ok(InferTest::wait_until(60, sub { $mock->stat('requests') >= 2 }), 'fail_P30: a 503 is repeated');
+$mock->set('api_key=');    # whichever
+write_key('new-key-000000002');
+$requests = $mock->stat('requests');
+ok(InferTest::wait_until(60, sub { $mock->stat('requests') >= $requests + 2 }), 'fail_P30: and again');
+$mock->set('api_key=new-key-000000002', 'fault_503=0');
+($out, $err) = $session->finish;
+is($out . $err, "executed|t|t\n", 'fail_P30: the new key is used as soon as it is there');
+ask('DROP USER MAPPING FOR CURRENT_USER SERVER mock; ALTER SERVER mock OPTIONS (DROP trust)');
+
+# ----------------------------------------------------------------------------------------------
+# fail_P17, P18, P70: what all attempts together prove.
+
+given('fault_lost=100');
+then_after(1, 'fault_lost=0', 'fault_429=100', 'retry_after=0');
+is(outcome('"delivery": "reliable", "max_attempts": 3'),
+	'overloaded|maybe_executed|3|3', 'fail_P17: refusals prove nothing of an earlier copy');
+given('fault_429=100', 'retry_after=0');
+is(outcome('"delivery": "reliable", "max_attempts": 3'),
+	'overloaded|not_admitted|3|3', 'fail_P18: refusals only: not executed');
+is($mock->stat('items'), 0, 'fail_P18: indeed');
+given('fault_lost=100');
+then_after(1, 'fault_lost=0', 'fault_401=100');
+is(outcome('"delivery": "reliable", "max_attempts": 3'),
+	'unauthenticated|maybe_executed|2|2', 'fail_P70: a copy that is denied proves nothing of the first');
+given('fault_lost=100');
+then_after(1, 'fault_lost=0', 'fault_503=100');
+is(outcome('"delivery": "reliable", "max_attempts": 3'),
+	'overloaded|maybe_executed|2|2', 'fail_P70: nor does one that meets a server shutting down');
+
+# ----------------------------------------------------------------------------------------------
+# fault_F53, F54, F58: attempts on the wire are the attempts that are reported, and there is no
+# other layer that adds some.
+
+given('fault_500=100');
+is(outcome('"retry": "ambiguous", "max_attempts": 3'),
+	'server_error|maybe_executed|3|3', 'fault_F53: three attempts are three requests');
+given('fault_reset=100');
+then_after(2, 'fault_reset=0');
+is(outcome('"retry": "ambiguous"'), 'none|executed|3|3', 'fault_F58: two resets, then an answer');
+given('fault_reset=100');
+is(outcome(''), 'disconnected|maybe_executed|1|1', 'fault_F58: by default a reset is final');
+
+given('fault_500=30', 'seed=11');
+ask('SELECT infer.stat_reset()');
+my $plan = ask(
+	q{SET pg_inference.streaming_mode = per_row;
+	SET pg_inference.retry = ambiguous;
+	SET pg_inference.max_attempts = 20;
+	EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+	SELECT infer.embed('m', 'counted ' || i) FROM generate_series(1, 60) i});
+$requests = $mock->stat('requests');
+cmp_ok($requests, '>', 65, 'fault_F54: there were retries');
+like($plan, qr/Requests: $requests\b/, 'fault_F54: the plan shows each of them');
+my $retries = $requests - 60;
+like($plan, qr/Retries: $retries\b/, 'fault_F54: as retries');
+is(ask('SELECT sum(granted) FROM infer.stat_admission'), $requests, 'fault_F54: so does the view');
+
+$node->stop;
+done_testing();
