@@ -20,8 +20,6 @@
 /* all of the request left */
 #define SENT .left = true, .request_complete = true
 
-#define NDELIVERIES (INFER_DELIVERY_RELIABLE + 1)
-
 static bool
 may(int delivery, InferRetryPolicy policy, int attempts, int most, InferReason reason,
 	InferExecution execution)
@@ -62,14 +60,14 @@ test_fail_P29_never_repeated(void)
 	{
 		const char *name = infer_reason_name(never[i]);
 
-		for (int delivery = 0; delivery < NDELIVERIES; delivery++)
+		for (int delivery = 0; delivery < INFER_DELIVERY_COUNT; delivery++)
 		{
 			CHECK_ROW(!may(delivery, INFER_RETRY_AMBIGUOUS, 1, 4, never[i], NA), name);
 			CHECK_ROW(!may(delivery, INFER_RETRY_AMBIGUOUS, 1, 4, never[i], ME), name);
 		}
 	}
 	for (int i = 0; i < INFER_REASON_COUNT; i++)
-		for (int delivery = 0; delivery < NDELIVERIES; delivery++)
+		for (int delivery = 0; delivery < INFER_DELIVERY_COUNT; delivery++)
 			CHECK(!may(delivery, INFER_RETRY_AMBIGUOUS, 1, 4, (InferReason) i, EX));
 }
 
@@ -132,6 +130,15 @@ test_fail_P21_P22_P23_deliveries(void)
 		CHECK_ROW(infer_retry_allowed(&rows[i].rule, 3, &failed) == rows[i].failed, name);
 		CHECK_ROW(infer_retry_allowed(&rows[i].rule, 3, &busy) == rows[i].busy, name);
 		CHECK_ROW(!infer_retry_allowed(&rows[i].rule, 4, &lost), name);
+		if (rows[i].rule.delivery == INFER_DELIVERY_RELIABLE)
+		{
+			InferRetryRule rule = rows[i].rule;
+
+			rule.delivery = INFER_DELIVERY_UNLESS_FAILED;
+			CHECK_ROW(infer_retry_allowed(&rule, 3, &lost) == rows[i].lost, name);
+			CHECK_ROW(infer_retry_allowed(&rule, 3, &late) == rows[i].late, name);
+			CHECK_ROW(infer_retry_allowed(&rule, 3, &failed) == rows[i].failed, name);
+		}
 	}
 }
 

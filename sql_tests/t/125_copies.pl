@@ -89,6 +89,39 @@ is( ask(q{SET pg_inference.delivery = reliable; SET pg_inference.max_attempts = 
 	'2', 'fail_P23: the setting says the same as the option');
 
 # ----------------------------------------------------------------------------------------------
+# unless_failed: as reliable, until the server has been failing for as long as a call may take
+
+given('fault_lost=100');
+my $ended = outcome('"delivery": "unless_failed", "timeout": "500ms", "max_attempts": 1000');
+like($ended, qr/^server_failed\|maybe_executed\|(\d+)\|\1$/, 'unless_failed: gives up, and says what the copies prove');
+cmp_ok($mock->stat('requests'), '>=', 3, 'unless_failed: after some copies');
+ask(q{CREATE SERVER gone FOREIGN DATA WRAPPER pg_inference OPTIONS (url 'http://127.0.0.1:1/v1')});
+like(
+	ask(q{SELECT (o).reason, (o).execution, (o).attempts FROM infer.try_embed('gone/m', 'x',
+		options => '{"delivery": "unless_failed", "timeout": "500ms", "max_attempts": 1000}') o}),
+	qr/^server_failed\|not_admitted\|\d+$/, 'unless_failed: nothing ran where nothing could be sent');
+given('fault_lost=100');
+then_after(2, 'fault_lost=0');
+is(outcome('"delivery": "unless_failed", "timeout": "60s"'),
+	'none|executed|3|3', 'unless_failed: a short outage is ridden out');
+
+# who waits while the server is left alone gives up as well, a reliable call does not
+my $alone = q{SET pg_inference.failure_threshold = 1; SET pg_inference.failure_cooldown = '150ms';};
+given('fault_lost=100');
+my $waiting = InferProc->start($node, 'waiting',
+	$alone . q{SELECT (o).execution, (o).reason IS NULL FROM infer.try_embed('m', 'waits',
+		options => '{"delivery": "reliable", "timeout": "200ms", "max_attempts": 1000}') o;});
+ok(InferTest::wait_until(60, sub { $mock->stat('requests') >= 4 }), 'reliable: it waits for a server that is left alone');
+like(
+	ask($alone . q{SELECT (o).reason FROM infer.try_embed('m', 'waits not',
+			options => '{"delivery": "unless_failed", "timeout": "200ms", "max_attempts": 1000}') o}),
+	qr/^server_failed$/, 'unless_failed: it does not');
+$mock->set('fault_lost=0');
+my ($waited, $complaint) = $waiting->finish;
+is($waited . $complaint, "executed|t\n", 'reliable: and gets its answer');
+ask(q{SET pg_inference.failure_threshold = 0; SELECT infer.embed('m', 'watched as before')});
+
+# ----------------------------------------------------------------------------------------------
 # fail_P22: no copy follows a timer, however slow the first one is.
 
 given('fault_hang=100');

@@ -176,7 +176,7 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 		split(batch);
 		return;
 	}
-	if (infer_retry_later(batch, finding, result->retry_after_ms))
+	if (infer_retry_later(batch, finding, result->retry_after_ms, &reason))
 		return;
 	infer_finish_fail(batch, reason, finding->execution, status, detail);
 }

@@ -352,7 +352,9 @@ extern bool infer_retain(InferBatch *batch);
 extern void infer_retain_end(InferBatch *batch);
 
 /* retry.c */
-extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms);
+extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms,
+							  InferReason *reason);
+extern int64 infer_retry_patience_us(const InferClass *class);
 
 /* tolerance.c */
 extern void infer_tolerance_note(const InferAnswer *answer);

@@ -36,8 +36,10 @@ static const Word retry_words[] = {{"never", INFER_RETRY_NEVER},
 static const Word truncated_words[] = {
 	{"error", INFER_TRUNCATED_ERROR}, {"accept", INFER_TRUNCATED_ACCEPT}, {NULL, 0}};
 
-static const Word delivery_words[] = {
-	{"single", INFER_DELIVERY_SINGLE}, {"reliable", INFER_DELIVERY_RELIABLE}, {NULL, 0}};
+static const Word delivery_words[] = {{"single", INFER_DELIVERY_SINGLE},
+									  {"reliable", INFER_DELIVERY_RELIABLE},
+									  {"unless_failed", INFER_DELIVERY_UNLESS_FAILED},
+									  {NULL, 0}};
 
 static const Word priority_words[] = {
 	{"VLOW", INFER_PRIORITY_VLOW},     {"LOW", INFER_PRIORITY_LOW},
@@ -114,7 +116,8 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 		o->rule.policy =
 			value_word(name, text, retry_words, "\"never\", \"not_admitted\" or \"ambiguous\"");
 	else if (strcmp(name, "delivery") == 0)
-		o->rule.delivery = value_word(name, text, delivery_words, "\"single\" or \"reliable\"");
+		o->rule.delivery =
+			value_word(name, text, delivery_words, "\"single\", \"reliable\" or \"unless_failed\"");
 	else if (strcmp(name, "dispatch_batch_size") == 0)
 		o->dispatch_batch_size = value_int(name, text, 0, -1,
 										   "-1 (automatic), 0 (at the end of input) or a number of "

@@ -95,7 +95,7 @@ ask(InferLane *lane, const InferBatch *batch)
 		.priority = lane->priority,
 		.tokens = guess_tokens(batch),
 		.lasts_us = (int64) batch->class->options.timeout_ms * 1000,
-		.patience_us = (int64) batch->class->options.timeout_ms * 1000,
+		.patience_us = infer_retry_patience_us(batch->class),
 		.wait = true,
 	};
 	int granted = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);

@@ -22,11 +22,25 @@ draw_jitter(const InferBatch *batch)
 }
 
 /*
+ * A call goes on waiting for a server that fails until it has failed for so long.  A reliable one
+ * waits for ever: it ends by an answer, its max_attempts, or a cancel.
+ */
+int64
+infer_retry_patience_us(const InferClass *class)
+{
+	if (class->options.rule.delivery == INFER_DELIVERY_RELIABLE)
+		return PG_INT64_MAX;
+	return (int64) class->options.timeout_ms * 1000;
+}
+
+/*
  * After an attempt that failed and has landed: repeats the batch later, if the call's policy allows
- * it.  False: this failure is the last; the batch is in no list.
+ * it.  False: this failure is the last, the batch is in no list, and *reason may be another
+ * one now.
  */
 bool
-infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms)
+infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms,
+				  InferReason *reason)
 {
 	const InferCallOptions *options = &batch->class->options;
 	int64 delay_ms;
@@ -35,6 +49,12 @@ infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_af
 	if (retry_after_ms > options->timeout_ms ||
 		!infer_retry_allowed(&options->rule, batch->attempts, finding))
 		return false;
+	if (options->rule.delivery == INFER_DELIVERY_UNLESS_FAILED &&
+		infer_admission_failed_for(batch->class->key, infer_retry_patience_us(batch->class)))
+	{
+		*reason = INFER_REASON_SERVER_FAILED;
+		return false;
+	}
 	batch->client->stats.retries++;
 	batch->floor = infer_proof_floor(finding->execution, batch->floor);
 	delay_ms = infer_retry_delay_ms(batch->attempts, retry_after_ms, draw_jitter(batch));

@@ -100,8 +100,10 @@ typedef enum InferStreamingMode
 /* How many copies of a request there may be, of which an earlier one may have run. */
 typedef enum InferDelivery
 {
-	INFER_DELIVERY_SINGLE,  /* one, unless the retry policy allows more */
-	INFER_DELIVERY_RELIABLE /* another one also when the connection of the last one ended */
+	INFER_DELIVERY_SINGLE,        /* one, unless the retry policy allows more */
+	INFER_DELIVERY_RELIABLE,      /* another one also when the connection of the last one ended */
+	INFER_DELIVERY_UNLESS_FAILED, /* the same, but not while its server has been failing for long */
+	INFER_DELIVERY_COUNT
 } InferDelivery;
 
 typedef enum InferRetryPolicy

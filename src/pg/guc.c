@@ -78,6 +78,7 @@ static const struct config_enum_entry hoist_choices[] = {
 static const struct config_enum_entry deliveries[] = {
 	{"single", INFER_DELIVERY_SINGLE, false},
 	{"reliable", INFER_DELIVERY_RELIABLE, false},
+	{"unless_failed", INFER_DELIVERY_UNLESS_FAILED, false},
 	{NULL, 0, false},
 };
 
@@ -233,7 +234,8 @@ define_settings_a_to_m(void)
 	DefineCustomEnumVariable(
 		"pg_inference.delivery", "Whether a request is sent again when its connection is lost.",
 		"single sends no second copy of what may have run, reliable does "
-		"after the connection of the first has ended.",
+		"after the connection of the first has ended, unless_failed as "
+		"well, but gives up when the server keeps failing.",
 		&infer_guc_delivery, INFER_DELIVERY_SINGLE, deliveries, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.dispatch_batch_size", "Most inputs per request.",
 							"-1 takes the server's limit, 0 sends only full batches and the rest "
