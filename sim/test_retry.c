@@ -4,6 +4,7 @@
  * fail_P*: the numbered statements on delivery and retries.
  */
 #include "core/retry.h"
+#include "core/retry_budget.h"
 #include "tap.h"
 
 #include <string.h>
@@ -186,6 +187,60 @@ test_retry_delays(void)
 	CHECK(infer_retry_delay_ms(1, 0, 0.0) == 25);
 }
 
+/* How many of n failed attempts of as many calls may be repeated. */
+static int
+spend(InferRetryBudget *budget, int n, int percent)
+{
+	int retries = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		infer_retry_budget_earn(budget, percent);
+		retries += infer_retry_budget_spend(budget) ? 1 : 0;
+	}
+	return retries;
+}
+
+/* Retries are a fifth of all attempts: a quarter of the first ones, to the unit. */
+static void
+test_retry_budget_share(void)
+{
+	static const struct
+	{
+		int percent;
+		int calls;
+		int retries; /* beyond those that a key starts with */
+	} rows[] = {{20, 4, 1}, {20, 7, 1}, {20, 4000, 1000}, {50, 1000, 1000},
+				{50, 1, 1}, {1, 99, 0}, {10, 9000, 999},  {1, 9900, 99}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	{
+		InferRetryBudget budget = {0};
+		char name[32];
+		int retries = 0;
+
+		snprintf(name, sizeof(name), "row %zu", i);
+		for (int k = 0; k < INFER_RETRY_BUDGET_START; k++)
+			CHECK_ROW(infer_retry_budget_spend(&budget), name);
+		CHECK_ROW(!infer_retry_budget_spend(&budget), name);
+		retries = spend(&budget, rows[i].calls, rows[i].percent);
+		CHECK_ROW(retries == rows[i].retries, name);
+	}
+}
+
+static void
+test_retry_budget_most(void)
+{
+	InferRetryBudget budget = {0};
+	int retries = 0;
+
+	for (int i = 0; i < 100000; i++)
+		infer_retry_budget_earn(&budget, 20);
+	while (infer_retry_budget_spend(&budget))
+		retries++;
+	CHECK(retries == INFER_RETRY_BUDGET_MOST);
+}
+
 int
 main(void)
 {
@@ -194,5 +249,7 @@ main(void)
 	TEST(fail_P21_P22_P23_deliveries);
 	TEST(fail_P23_lost);
 	TEST(retry_delays);
+	TEST(retry_budget_share);
+	TEST(retry_budget_most);
 	return tap_done();
 }

@@ -206,7 +206,9 @@ CREATE FUNCTION infer._stat_admission(
 	OUT failures_in_a_row integer,
 	OUT failing_since timestamp with time zone,
 	OUT cooldown_until timestamp with time zone,
-	OUT last_failure text)
+	OUT last_failure text,
+	OUT retries bigint,
+	OUT retries_denied bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'infer_stat_admission'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 10 ROWS 20;

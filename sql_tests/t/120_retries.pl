@@ -83,5 +83,71 @@ is(outcome(402, '', ', "retry": "ambiguous"'), 'quota_exceeded|not_admitted|1|40
 	'fail_P9: nor is an account without money');
 is(outcome(409, '', ', "retry": "ambiguous"'), 'conflict|maybe_executed|1|409|1|0', 'a conflict may mean that it runs');
 
+# ----------------------------------------------------------------------------------------------
+# The retry budget: over all sessions, retries are at most a fifth of a key's attempts.
+
+sub stat_of_key
+{
+	return ask("SELECT retries, retries_denied FROM infer.stat_admission WHERE key = '$_[0]'");
+}
+
+sub new_key
+{
+	my ($name) = @_;
+	ask('SELECT infer.stat_reset()');
+	ask("ALTER SERVER mock OPTIONS (ADD admission_key '$name')");
+	return;
+}
+
+sub old_key { return ask('ALTER SERVER mock OPTIONS (DROP admission_key)'); }
+
+my $ambiguous = 'SET pg_inference.retry = ambiguous; SET pg_inference.streaming_mode = per_row;';
+given('fault_500=100');
+new_key('share');
+my @scripts = map {
+	qq{$ambiguous SELECT count((infer.try_embed('m', 'share $_ ' || i)).error) FROM generate_series(1, 100) i;}
+} 1 .. 4;
+my @results = InferProc::run_all($node, 'share', @scripts);
+is(join('', map { $_->[0] . $_->[1] } @results), "100\n" x 4, 'budget: all calls fail');
+my $requests = $mock->stat('requests');
+is($requests, 400 + 10 + 100, 'budget: four sessions make a quarter more requests than calls, and ten');
+my ($retries, $denied) = split /\|/, stat_of_key('share');
+is($retries, $requests - 400, 'budget: the view counts the retries');
+is($denied, 400, 'budget: and that each call wanted one more');
+my ($out, $err) = InferProc->start($node, 'denied', qq{$ambiguous SELECT infer.embed('m', 'denied');
+	SELECT (infer.try_embed('m', 'denied')).error;})->finish;
+like($err, qr/RMSRV.*HTTP status 500 after 1 attempt.*may have been executed. It was not tried again: the retry budget.*retry_budget/s,
+	'budget: the error says why it was not tried again');
+like($out, qr/the server failed: injected fault \(not tried again: the retry budget of its admission key is used up\)/,
+	'budget: so does the outcome');
+old_key();
+
+given('fault_500=100');
+new_key('off');
+ask(qq{$ambiguous SET pg_inference.retry_budget = 100; SET pg_inference.max_attempts = 3;
+	SELECT count((infer.try_embed('m', 'off ' || i)).error) FROM generate_series(1, 50) i});
+is($mock->stat('requests'), 150, 'budget: 100 per cent is none');
+old_key();
+
+# fault_F61: refusals that did not run are paced by the limit, not by the budget
+given('fault_429=30', 'retry_after=-1');
+new_key('refusals');
+is( ask(q{SET pg_inference.streaming_mode = per_row; SET pg_inference.max_attempts = 20;
+		SELECT count(infer.embed('m', 'refused ' || i)) FROM generate_series(1, 200) i}),
+	'200', 'fault_F61: thirty per cent of refusals, and every row is filled');
+($retries, $denied) = split /\|/, stat_of_key('refusals');
+cmp_ok($retries, '>', 60, 'fault_F61: with more retries than a budget would allow');
+is($denied, 0, 'fault_F61: none is denied');
+is($mock->stat('duplicate_items'), 0, 'fault_F61: nothing runs twice');
+old_key();
+
+# halves of a refused batch, and another phrasing, are no retries
+given('no_base64=1', 'limit_items=3', 'limit_status=400');
+new_key('split');
+is(ask(q{SELECT count(infer.embed('m', 'split ' || i)) FROM generate_series(1, 100) i}),
+	'100', 'budget: a batch that is refused is split');
+is(stat_of_key('split'), '0|0', 'budget: without a retry');
+old_key();
+
 $node->stop;
 done_testing();

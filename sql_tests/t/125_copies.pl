@@ -9,7 +9,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 my $mock = InferTest::Mock->new;
-my $node = InferTest::new_node('copies', 'pg_inference.failure_threshold = 0');
+my $node = InferTest::new_node('copies', 'pg_inference.failure_threshold = 0', 'pg_inference.retry_budget = 100');
 InferTest::connect_mock($node, $mock, max_concurrency => 16);
 
 # Prepares the mock; settings as for $mock->set.

@@ -55,6 +55,8 @@ enum
 	COL_FAILING_SINCE,
 	COL_COOLDOWN_UNTIL,
 	COL_LAST_FAILURE,
+	COL_RETRIES,
+	COL_RETRIES_DENIED,
 	COL_COUNT
 };
 
@@ -197,6 +199,8 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 			TimestampTzGetDatum(GetCurrentTimestamp() + stat.held_for_us);
 		nulls[COL_RETRY_AFTER_UNTIL] = stat.held_for_us == 0;
 		put_failing(&stat.failing, values, nulls);
+		values[COL_RETRIES] = Int64GetDatum(stat.retries);
+		values[COL_RETRIES_DENIED] = Int64GetDatum(stat.retries_denied);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

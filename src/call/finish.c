@@ -30,6 +30,7 @@ infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status, in
 
 	answer->http_status = http_status;
 	answer->attempts = batch->attempts;
+	answer->retry_denied = batch->retry_denied;
 	answer->elapsed_us = elapsed_us;
 	if (answer->detail != NULL)
 		bytes += strlen(answer->detail) + 1;

@@ -133,6 +133,7 @@ struct InferAnswer
 	char *usage;           /* JSON in UTF-8, NULL if none */
 	int http_status;
 	int attempts;
+	bool retry_denied; /* its last attempt would have been repeated otherwise */
 	int64 elapsed_us;
 };
 
@@ -184,6 +185,7 @@ struct InferBatch
 	size_t retained;     /* bytes of body charged to retained_memory */
 	int64 not_before_us; /* retry: earliest next attempt */
 	int attempts;
+	bool retry_denied;    /* by the key's share of retries */
 	InferExecution floor; /* worst proof of earlier attempts */
 	int64 first_sent_us;
 	InferCharge charge;

@@ -135,6 +135,7 @@ infer_permit_release(InferBatch *batch, const InferOutcome *outcome, const Infer
 	if (!batch->permit)
 		return;
 	batch->permit = false;
+	batch->ticket.first = batch->transfer != NULL && batch->attempts == 1;
 	batch->lane->limit =
 		infer_admission_release(batch->class->key, &batch->ticket, outcome, news ? news : &no_news);
 }

@@ -38,6 +38,7 @@ describe_failure(const InferAnswer *answer, InferFailure *failure)
 		.server = answer->class->target->server->name,
 		.model = answer->class->target->model,
 		.detail = answer->detail,
+		.retry_denied = answer->retry_denied,
 	};
 }
 
@@ -78,6 +79,8 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 		words = infer_report_words(&failure);
 		if (words[0] != '\0')
 			message = psprintf("%s: %s", message, words);
+		if (failure.retry_denied)
+			message = psprintf("%s (%s)", message, infer_report_retry_denied);
 		nulls[OUTCOME_VALUE] = true;
 		values[OUTCOME_ERROR] = CStringGetTextDatum(message);
 		values[OUTCOME_REASON] = CStringGetTextDatum(infer_reason_name(answer->reason));

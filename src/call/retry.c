@@ -55,6 +55,13 @@ infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_af
 		*reason = INFER_REASON_SERVER_FAILED;
 		return false;
 	}
+	/* refusals for overload are paced by the key's limit already */
+	if (!infer_admission_retry(batch->class->key, finding->reason == INFER_REASON_OVERLOADED &&
+													  finding->execution == INFER_NOT_ADMITTED))
+	{
+		batch->retry_denied = true;
+		return false;
+	}
 	batch->client->stats.retries++;
 	batch->floor = infer_proof_floor(finding->execution, batch->floor);
 	delay_ms = infer_retry_delay_ms(batch->attempts, retry_after_ms, draw_jitter(batch));

@@ -34,6 +34,7 @@ int infer_guc_max_attempts = 4;
 int infer_guc_delivery = INFER_DELIVERY_SINGLE;
 int infer_guc_retained_memory = 64 * 1024;
 double infer_guc_max_error_ratio = 1;
+int infer_guc_retry_budget = 20;
 int infer_guc_retry = INFER_RETRY_NOT_ADMITTED;
 int infer_guc_buffer_memory = 32 * 1024;
 int infer_guc_max_response_size = 64 * 1024;
@@ -348,6 +349,11 @@ define_settings_n_to_z(void)
 							 "what may have run.",
 							 &infer_guc_retry, INFER_RETRY_NOT_ADMITTED, retry_policies,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_inference.retry_budget",
+		"Most retries of an admission key, in per cent of its attempts, over all sessions.",
+		"Refusals for overload that provably did not run are not counted; 100 sets no limit.",
+		&infer_guc_retry_budget, 20, 1, 100, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.statement_call_budget",
 							"Most calls that one statement may send; 0 sets no limit.",
 							"Repeated attempts of a call are not counted.",

@@ -49,6 +49,7 @@ extern int infer_guc_max_attempts;            /* user, 4 */
 extern int infer_guc_delivery;                /* user, InferDelivery, single */
 extern int infer_guc_retained_memory;         /* user, kB, 64 MB */
 extern double infer_guc_max_error_ratio;      /* user, 1 = any number may fail */
+extern int infer_guc_retry_budget;            /* superuser, per cent, 20; 100 = off */
 extern int infer_guc_retry;                   /* user, InferRetryPolicy, not_admitted */
 extern int infer_guc_buffer_memory;           /* user, kB, 32 MB */
 extern int infer_guc_max_response_size;       /* user, kB, 64 MB */

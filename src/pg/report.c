@@ -290,6 +290,9 @@ proof_text(const InferFailure *failure)
 	return "It is unknown whether the request was executed.";
 }
 
+const char infer_report_retry_denied[] =
+	"not tried again: the retry budget of its admission key is used up";
+
 /* HTTP status 429 after 4 attempts: "slow down". The request was not executed. */
 static char *
 report_detail(const InferFailure *failure)
@@ -313,6 +316,8 @@ report_detail(const InferFailure *failure)
 	if (buf.len > 0)
 		appendStringInfoString(&buf, buf.data[buf.len - 1] == '.' ? " " : ". ");
 	appendStringInfoString(&buf, proof_text(failure));
+	if (failure->retry_denied)
+		appendStringInfo(&buf, " It was %s.", infer_report_retry_denied);
 	return buf.data;
 }
 
@@ -325,6 +330,9 @@ report_hint(const InferFailure *failure)
 	if (refused_here(failure))
 		return "Raise pg_inference.retained_memory, make batches smaller, or use the delivery "
 			   "\"single\".";
+	if (failure->retry_denied)
+		return "Retries may only be a share of the requests of a server; see "
+			   "pg_inference.retry_budget, and check the inference server.";
 	/* more attempts are of no use where none may follow */
 	if (failure->reason == INFER_REASON_OVERLOADED && failure->execution != INFER_NOT_ADMITTED)
 		return "Lower the server's max_concurrency. What may have run is repeated only with "

@@ -17,6 +17,7 @@ typedef struct InferFailure
 	const char *model;   /* as the caller wrote it */
 	const char *detail;  /* the remote's words or the library's */
 	const char *setting; /* BUDGET: the setting, else NULL */
+	bool retry_denied;   /* it was not tried again only for want of a retry budget */
 } InferFailure;
 
 /* SQLSTATE as ERRCODE: 'R', 'N'|'M'|'X' (or 'C' for configuration), reason code. */
@@ -25,6 +26,8 @@ extern int infer_report_sqlstate(InferReason reason, InferExecution execution);
 extern const char *infer_report_reason(InferReason reason);
 /* palloc'd one-line message, as in the error: what failed, with server and model. */
 extern char *infer_report_message(const InferFailure *failure);
+/* What to add where retry_denied is set. */
+extern const char infer_report_retry_denied[];
 /* palloc'd: the failure's detail, fit to be shown; "" if there is none. */
 extern char *infer_report_words(const InferFailure *failure);
 /* palloc'd: the same, or the reason in words if there is none. */

@@ -32,6 +32,7 @@
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
+#include "core/retry_budget.h"
 #include "pg/clock.h"
 #include "pg/compat.h"
 #include "pg/guc.h"
@@ -46,6 +47,9 @@ typedef struct AdmissionEntry
 	char key[INFER_ADMISSION_KEY_MAX]; /* set when the key is made */
 	InferAdmission admission;
 	int64 verdicts[INFER_VERDICT_IGNORE + 1];
+	InferRetryBudget budget;
+	int64 retries;
+	int64 retries_denied;
 } AdmissionEntry;
 
 typedef struct AdmissionTable
@@ -339,6 +343,8 @@ infer_admission_release(InferKey key, const InferTicket *ticket, const InferOutc
 	told.left = left_of_key(admission, &line[me], outcome->left);
 	infer_admission_give(admission, line, me, &ticket->permit, 1, &told, now);
 	entry->verdicts[outcome->verdict]++;
+	if (ticket->first && infer_guc_retry_budget < INFER_RETRY_BUDGET_OFF)
+		infer_retry_budget_earn(&entry->budget, infer_guc_retry_budget);
 	limit = infer_limiter_limit(&admission->limiter);
 	wake_line(admission, line, now);
 	LWLockRelease(partition_lock(key));
@@ -404,6 +410,25 @@ infer_admission_release_all(void)
 		wake_line(&entry->admission, line, infer_now_us());
 		LWLockRelease(partition_lock(key));
 	}
+}
+
+/* Retries -------------------------------------------------------------------------------------- */
+
+bool
+infer_admission_retry(InferKey key, bool exempt)
+{
+	AdmissionEntry *entry = &entries[key];
+	bool allowed;
+
+	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
+	allowed = exempt || infer_guc_retry_budget >= INFER_RETRY_BUDGET_OFF ||
+			  infer_retry_budget_spend(&entry->budget);
+	if (allowed)
+		entry->retries++;
+	else
+		entry->retries_denied++;
+	LWLockRelease(partition_lock(key));
+	return allowed;
 }
 
 /* Failures ------------------------------------------------------------------------------------- */
@@ -482,6 +507,8 @@ infer_admission_stat(int i, InferAdmissionStat *stat)
 	memcpy(stat->key, entry->key, sizeof(stat->key));
 	memcpy(stat->waiting, admission->waiting, sizeof(stat->waiting));
 	memcpy(stat->verdicts, entry->verdicts, sizeof(stat->verdicts));
+	stat->retries = entry->retries;
+	stat->retries_denied = entry->retries_denied;
 	stat->config.limiter = limiter->config;
 	stat->limit = limiter->config.adaptive ? limiter->window : limiter->config.ceiling;
 	stat->in_flight = limiter->in_flight;
@@ -511,6 +538,8 @@ infer_admission_stat_reset(void)
 		LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
 		infer_limiter_stat_reset(&entry->admission.limiter);
 		memset(entry->verdicts, 0, sizeof(entry->verdicts));
+		entry->retries = 0;
+		entry->retries_denied = 0;
 		LWLockRelease(partition_lock(key));
 	}
 }

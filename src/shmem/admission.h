@@ -46,6 +46,7 @@ typedef struct InferTicket
 	int64_t stamp;  /* of the key's minute */
 	int64_t tokens; /* charged there */
 	int limit;      /* of the key, when it was taken */
+	bool first;     /* the first attempt of its call was made with it: retries may follow */
 } InferTicket;
 
 /* What an answer says of the key's minute. */
@@ -81,6 +82,10 @@ typedef struct InferFailing
 	int64_t next_us;    /* until it is tried again; 0 = it is not left alone, or that is now */
 } InferFailing;
 
+/* May a request of the key be repeated, by the key's share of retries (core/retry_budget.h)?
+ * Counts it either way; exempt: it costs nothing. */
+extern bool infer_admission_retry(InferKey key, bool exempt);
+
 extern InferFailing infer_admission_failing(InferKey key);
 /*
  * Has the key's server been failing for so long, without an answer in between?  For those who want
@@ -109,6 +114,8 @@ typedef struct InferAdmissionStat
 	int64_t tokens_left;
 	int64_t held_for_us; /* all requests, for a Retry-After; 0 = not */
 	InferFailing failing;
+	int64_t retries; /* since the reset, as the next */
+	int64_t retries_denied;
 } InferAdmissionStat;
 
 /* Copies entry i; false when i is beyond the last. */
