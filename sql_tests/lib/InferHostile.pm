@@ -23,6 +23,15 @@ sub embeddings
 # A completion answer, with this JSON as its text.
 sub completion { return qq({"choices":[{"text":$_[0],"message":{"content":$_[0]}}]}); }
 
+# The beginning of a streamed completion, a chunk for each text, and its end.
+sub events { return join('', map { qq(data: {"choices":[{"index":0,"delta":{"content":"$_"}}]}\n\n) } @_); }
+
+sub ending
+{
+	return qq(data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],)
+	  . qq("usage":{"prompt_tokens":3,"completion_tokens":2}}\n\ndata: [DONE]\n\n);
+}
+
 sub head
 {
 	my ($status, @lines) = @_;
@@ -130,6 +139,18 @@ my %answers = (
 	error_half_key => sub { answer(qq({"error":{"message":"bad key ) . substr($_[1], 0, 7) . '*' x 12 . '"}}', '401 No') },
 	error_timeout => sub { answer('{"error":{"message":"Request timed out: timeout"}}', '500 Bad') },
 	error_control => sub { answer("{\"error\":{\"message\":\"a\x1b[31m\xff\"}}", '400 Bad') },
+	# streams of events
+	stream_ok => sub { answer(events('Hel', 'lo') . ending(), '200 OK') },
+	stream_cut => sub { [ head('200 OK', 'Content-Length: 5000') . events('Hel', 'lo') ] },
+	stream_role => sub { [ head('200 OK', 'Content-Length: 5000') . events('') ] },
+	stream_closed => sub { [ head('200 OK') . events('Hel') ] },
+	stream_silent => sub { answer(": ping\n\n") },
+	stream_error => sub { answer(events('Hel') . qq(data: {"error":{"message":"out of slots"}}\n\n)) },
+	stream_refused => sub { answer(qq(data: {"error":{"message":"out of slots"}}\n\n)) },
+	stream_whole_cut => sub { [ head('200 OK', 'Content-Length: 5000') . events('Hel', 'lo') . ending() ] },
+	stream_whole_kept => sub { head('200 OK', 'Content-Length: 5000') . events('Hel', 'lo') . ending() },
+	stream_line => sub { answer(events('Hel') . 'data: {"x":"' . 'x' x 2**20 . qq("}\n\n) . ending()) },
+	stream_rubbish => sub { answer(events('Hel') . "data: rubbish\n\n" . ending()) },
 	# raw answers
 	raw_nul => sub { answer('{"a":"\u0000"}') },
 	raw_half => sub { answer('{"a":"\ud800"}') },

@@ -58,7 +58,7 @@ SELECT reason, execution FROM infer.try_complete('infer_u/e', '[[mock:reset]]', 
 SELECT reason, execution FROM infer.try_complete('infer_u/f', '[[mock:json]]', '{"max_tokens": 7}');
 SELECT * FROM spent WHERE remote_model IN ('e', 'f');
 -- what never left is nothing
-SELECT reason, execution FROM infer.try_complete('infer_u/n', 'a', '{"stream": true}');
+SELECT reason, execution FROM infer.try_chat('infer_u/n', '{"no": "list"}');
 SELECT count(*) FROM spent WHERE remote_model = 'n';
 
 -- who pays is who sits there, whoever he says he is

@@ -137,12 +137,32 @@ infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
 	infer_batch_landed(batch, &outcome, &news);
 }
 
+/*
+ * Of a streamed answer the body proves more, and less, than its bytes do.  What came to its end is
+ * whole, however the connection ended; and before a token came, nothing shows that the model ran.
+ */
+static void
+read_stream(InferTask task, const InferBuf *body, InferWire *wire)
+{
+	InferStreamFacts facts;
+
+	if ((task != INFER_TASK_COMPLETE && task != INFER_TASK_CHAT) || body->len == 0 ||
+		!infer_provider_stream_facts(body->data, body->len, &facts))
+		return;
+	wire->has_body = facts.tokens || facts.ended;
+	if (facts.ended && (wire->end == INFER_WIRE_DISCONNECT || wire->end == INFER_WIRE_PARTIAL ||
+						wire->end == INFER_WIRE_TIMEOUT))
+		wire->end = INFER_WIRE_OK;
+}
+
 /* What the wire saw, what the body says and whom the server's owner trusts, put together. */
 static InferFinding
 classify(const InferBatch *batch, const InferHttpResult *result)
 {
 	InferWire wire = result->wire;
 
+	if (wire.status >= 200 && wire.status < 300)
+		read_stream(batch->class->task, result->body, &wire);
 	wire.trust = batch->class->target->server->trust;
 	wire.quota = infer_provider_is_quota_error(wire.status, result->body->data, result->body->len);
 	return infer_proof_classify(&wire);

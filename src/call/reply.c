@@ -176,7 +176,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 		batch->charge.failed = true;
 		tokens = infer_finish_usage(batch, &reply);
 		infer_finish_landed(batch, fault.reason, INFER_VERDICT_ERROR, result, tokens);
-		infer_finish_fail(batch, fault.reason, INFER_EXECUTED, status, fault.message);
+		infer_finish_fail(batch, fault.reason, fault.execution, status, fault.message);
 		return;
 	}
 	tokens = infer_finish_usage(batch, &reply);

@@ -44,6 +44,31 @@ extern void infer_show_line(const char *text, size_t len, char *out, size_t out_
 /* A JSON string's first line, likewise. */
 extern void infer_show_string(const InferSlice *string, char *out, size_t out_size);
 
+/* What was found in a choice; data NULL = nothing yet. */
+typedef struct InferOpenaiChoice
+{
+	InferSlice content; /* a value: string or array */
+	InferSlice text;    /* likewise */
+	InferSlice finish;  /* a string */
+	InferSlice refusal; /* a string that is not empty */
+	bool calls_tools;
+} InferOpenaiChoice;
+
+/* openai_text.c, for streams too.  Reads a string that is not empty, or crosses any other value. */
+extern bool infer_openai_words(InferJson *j, InferSlice *words);
+/* A list of tool calls with something in it, or an object that is one. */
+extern bool infer_openai_tools(InferJson *j, bool *calls_tools);
+/* One part of a content list: its text, if it is of a kind that is shown. part is a valid value. */
+extern bool infer_openai_part(const InferSlice *part, InferSlice *text, InferSlice *refusal);
+/* Makes the item of what was found. False: no memory. */
+extern bool infer_openai_take_choice(InferReply *reply, InferOpenaiChoice *choice);
+
+/* openai_stream.c: as infer_provider_parse(), ..._find_usage() and ..._stream_facts(). */
+extern bool infer_openai_parse_stream(const char *body, size_t len, InferReply *reply,
+									  InferFault *fault);
+extern void infer_openai_stream_usage(const char *body, size_t len, InferReply *reply);
+extern void infer_openai_stream_facts(const char *body, size_t len, InferStreamFacts *facts);
+
 /* openai_embed.c, openai_text.c: parse of their tasks. */
 extern bool infer_openai_parse_embeddings(InferJson *body, InferReply *reply, InferFault *fault);
 extern bool infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault);

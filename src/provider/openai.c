@@ -10,7 +10,7 @@
  *
  * PARAMETERS are the caller's members, byte for byte, with two exceptions.  `model` and the member
  * that holds the input (`input`, `messages`) are dropped, for the model and the input of a call are
- * its arguments.  `stream` may not be true, since the answer is read as a whole.  An
+ * its arguments.  `stream` may not be true for embeddings, which nobody streams.  An
  * `encoding_format` of the caller replaces ours.
  */
 #include "provider/internal.h"
@@ -47,9 +47,10 @@ add_parameters(const InferRequestShape *shape, InferBuf *out, bool *has_encoding
 			break;
 		if (infer_json_key_is(&key, "model") || infer_json_key_is(&key, input))
 			continue;
-		if (infer_json_key_is(&key, "stream") && is_true(&value))
-			return infer_fault(fault, INFER_REASON_BAD_REQUEST,
-							   "the parameter \"stream\" cannot be true: answers are read whole");
+		if (shape->task == INFER_TASK_EMBED && infer_json_key_is(&key, "stream") && is_true(&value))
+			return infer_fault(
+				fault, INFER_REASON_BAD_REQUEST,
+				"the parameter \"stream\" cannot be true: embeddings are not streamed");
 		if (infer_json_key_is(&key, "encoding_format"))
 			*has_encoding = true;
 		infer_buf_adds(out, ",\"");

@@ -20,19 +20,8 @@
 
 #include <stdlib.h>
 
-/* What was found in the first choice; data NULL = nothing yet. */
-typedef struct Choice
-{
-	InferSlice content; /* a value: string or array */
-	InferSlice text;    /* likewise */
-	InferSlice finish;  /* a string */
-	InferSlice refusal; /* a string that is not empty */
-	bool calls_tools;
-} Choice;
-
-/* Reads a string that is not empty, or crosses any other value. */
-static bool
-read_words(InferJson *j, InferSlice *words)
+bool
+infer_openai_words(InferJson *j, InferSlice *words)
 {
 	InferSlice string;
 
@@ -45,9 +34,8 @@ read_words(InferJson *j, InferSlice *words)
 	return true;
 }
 
-/* A list of tool calls with something in it, or an object that is one. */
-static bool
-read_tools(InferJson *j, bool *calls_tools)
+bool
+infer_openai_tools(InferJson *j, bool *calls_tools)
 {
 	InferSlice value;
 	InferJson inside;
@@ -61,7 +49,7 @@ read_tools(InferJson *j, bool *calls_tools)
 }
 
 static bool
-read_message(InferJson *j, Choice *choice)
+read_message(InferJson *j, InferOpenaiChoice *choice)
 {
 	InferJsonStep step;
 	InferSlice key;
@@ -77,9 +65,9 @@ read_message(InferJson *j, Choice *choice)
 		if (infer_json_key_is(&key, "content"))
 			ok = infer_json_value(j, &choice->content);
 		else if (infer_json_key_is(&key, "refusal"))
-			ok = read_words(j, &choice->refusal);
+			ok = infer_openai_words(j, &choice->refusal);
 		else if (infer_json_key_is(&key, "tool_calls") || infer_json_key_is(&key, "function_call"))
-			ok = read_tools(j, &choice->calls_tools);
+			ok = infer_openai_tools(j, &choice->calls_tools);
 		else
 			ok = infer_json_value(j, NULL);
 		if (!ok)
@@ -89,7 +77,7 @@ read_message(InferJson *j, Choice *choice)
 }
 
 static bool
-read_choice(InferJson *j, Choice *choice)
+read_choice(InferJson *j, InferOpenaiChoice *choice)
 {
 	InferJsonStep step;
 	InferSlice key;
@@ -107,7 +95,7 @@ read_choice(InferJson *j, Choice *choice)
 		else if (infer_json_key_is(&key, "text"))
 			ok = infer_json_value(j, &choice->text);
 		else if (infer_json_key_is(&key, "finish_reason"))
-			ok = read_words(j, &choice->finish);
+			ok = infer_openai_words(j, &choice->finish);
 		else
 			ok = infer_json_value(j, NULL);
 		if (!ok)
@@ -118,7 +106,7 @@ read_choice(InferJson *j, Choice *choice)
 
 /* The list of choices; only the first one matters. */
 static bool
-read_choices(InferJson *j, Choice *choice)
+read_choices(InferJson *j, InferOpenaiChoice *choice)
 {
 	InferJsonStep step;
 	bool first = true;
@@ -134,9 +122,8 @@ read_choices(InferJson *j, Choice *choice)
 	return step == INFER_JSON_DONE;
 }
 
-/* One part of a content list: its text, if it is of a kind that is shown. part is a valid value. */
-static bool
-part_text(const InferSlice *part, InferSlice *text, InferSlice *refusal)
+bool
+infer_openai_part(const InferSlice *part, InferSlice *text, InferSlice *refusal)
 {
 	InferJson j = infer_json_start(part->data, part->len);
 	InferSlice key;
@@ -158,7 +145,7 @@ part_text(const InferSlice *part, InferSlice *text, InferSlice *refusal)
 		if (infer_json_key_is(&key, "text"))
 			found = infer_json_string(&j, text);
 		else if (infer_json_key_is(&key, "refusal"))
-			read_words(&j, refusal);
+			infer_openai_words(&j, refusal);
 		else
 		{
 			InferSlice value;
@@ -196,7 +183,7 @@ join_parts(InferReply *reply, InferItem *item, const InferSlice *list, InferSlic
 
 		if (!infer_json_value(&j, &part))
 			break;
-		if (!part_text(&part, &text, refusal))
+		if (!infer_openai_part(&part, &text, refusal))
 			continue;
 		any = true;
 		faults |= infer_json_decode(&text, arena->text + len, &n);
@@ -219,7 +206,7 @@ join_parts(InferReply *reply, InferItem *item, const InferSlice *list, InferSlic
 
 /* False: no memory. */
 static bool
-set_text(InferReply *reply, Choice *choice)
+set_text(InferReply *reply, InferOpenaiChoice *choice)
 {
 	InferItem *item = &reply->items[0];
 	const InferSlice *value = &choice->content;
@@ -241,7 +228,7 @@ set_text(InferReply *reply, Choice *choice)
 }
 
 static bool
-finished_by(const Choice *choice, const char *const words[])
+finished_by(const InferOpenaiChoice *choice, const char *const words[])
 {
 	for (; *words != NULL; words++)
 		if (choice->finish.data != NULL && infer_json_key_is(&choice->finish, *words))
@@ -251,7 +238,7 @@ finished_by(const Choice *choice, const char *const words[])
 
 /* What the choice says of its text, which is set as far as there is one. */
 static void
-judge(InferReply *reply, const Choice *choice)
+judge(InferReply *reply, const InferOpenaiChoice *choice)
 {
 	static const char *const truncated[] = {"length", "max_tokens", "model_length", NULL};
 	static const char *const filtered[] = {"content_filter", NULL};
@@ -279,9 +266,18 @@ judge(InferReply *reply, const Choice *choice)
 }
 
 bool
+infer_openai_take_choice(InferReply *reply, InferOpenaiChoice *choice)
+{
+	if (!set_text(reply, choice))
+		return false;
+	judge(reply, choice);
+	return true;
+}
+
+bool
 infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault)
 {
-	Choice choice = {.content = {0}};
+	InferOpenaiChoice choice = {.content = {0}};
 	InferJsonStep step;
 	InferSlice key;
 	bool first = true;
@@ -296,7 +292,7 @@ infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault)
 		if (infer_json_key_is(&key, "choices") && infer_json_peek(body) == '[')
 		{
 			has_choices = true;
-			choice = (Choice){.content = {0}};
+			choice = (InferOpenaiChoice){.content = {0}};
 			ok = read_choices(body, &choice);
 		}
 		else if (infer_json_key_is(&key, "usage"))
@@ -311,8 +307,5 @@ infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault)
 	if (!has_choices)
 		return infer_fault(fault, INFER_REASON_MALFORMED_REPLY,
 						   "the answer has no list named \"choices\"");
-	if (!set_text(reply, &choice))
-		return infer_fault_memory(fault);
-	judge(reply, &choice);
-	return true;
+	return infer_openai_take_choice(reply, &choice) || infer_fault_memory(fault);
 }

@@ -4,6 +4,7 @@
  * Raw calls (INFER_TASK_CALL) are the same for every format: one JSON value out, one back.
  */
 #include "provider/internal.h"
+#include "provider/sse.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,6 +79,7 @@ infer_provider_build(const InferProvider *provider, const InferRequestShape *sha
 {
 	fault->reason = INFER_REASON_NONE;
 	fault->message[0] = '\0';
+	fault->execution = INFER_NOT_ADMITTED;
 	if (ninputs < 1 || (ninputs > 1 && provider->max_items[shape->task] == 1))
 		return infer_fault(fault, INFER_REASON_INTERNAL, "%d inputs for one %s request", ninputs,
 						   infer_task_name(shape->task));
@@ -114,6 +116,8 @@ infer_provider_find_usage(const char *body, size_t len, InferReply *reply)
 
 	memset(reply, 0, sizeof(*reply));
 	reply->prompt_tokens = reply->completion_tokens = -1;
+	if (infer_sse_sniff(body, len))
+		infer_openai_stream_usage(body, len, reply);
 	if (!infer_json_open(&j, '{'))
 		return;
 	while (infer_json_next_member(&j, &first, &key) == INFER_JSON_ITEM)
@@ -161,6 +165,26 @@ parse_raw(InferJson *body, InferReply *reply, InferFault *fault)
 }
 
 bool
+infer_provider_stream_facts(const char *body, size_t len, InferStreamFacts *facts)
+{
+	if (!infer_sse_sniff(body, len))
+		return false;
+	infer_openai_stream_facts(body, len, facts);
+	return true;
+}
+
+/* A stream of events where one answer is usual. */
+static bool
+parse_stream(InferTask task, const char *body, size_t len, InferReply *reply, InferFault *fault)
+{
+	if (task == INFER_TASK_COMPLETE || task == INFER_TASK_CHAT)
+		return infer_openai_parse_stream(body, len, reply, fault);
+	return infer_fault(fault, INFER_REASON_MALFORMED_REPLY,
+					   "the answer is a stream of events, which %s cannot read",
+					   infer_task_name(task));
+}
+
+bool
 infer_provider_parse(const InferProvider *provider, InferTask task, const char *body, size_t len,
 					 int ninputs, InferReply *reply, InferFault *fault)
 {
@@ -171,6 +195,7 @@ infer_provider_parse(const InferProvider *provider, InferTask task, const char *
 	reply->prompt_tokens = reply->completion_tokens = -1;
 	fault->reason = INFER_REASON_NONE;
 	fault->message[0] = '\0';
+	fault->execution = INFER_EXECUTED;
 	if (ninputs < 1 || (ninputs > 1 && provider->max_items[task] == 1))
 		return infer_fault(fault, INFER_REASON_INTERNAL, "%d answers of one %s request", ninputs,
 						   infer_task_name(task));
@@ -180,11 +205,13 @@ infer_provider_parse(const InferProvider *provider, InferTask task, const char *
 	reply->arena = calloc(1, sizeof(InferArena));
 	if (reply->items == NULL || reply->arena == NULL)
 		ok = infer_fault_memory(fault);
+	else if (infer_sse_sniff(body, len))
+		ok = parse_stream(task, body, len, reply, fault);
 	else if (task == INFER_TASK_CALL)
 		ok = parse_raw(&j, reply, fault);
 	else
 		ok = provider->parse(task, &j, reply, fault);
-	if (ok && !infer_json_at_end(&j))
+	if (ok && !infer_sse_sniff(body, len) && !infer_json_at_end(&j))
 		ok = infer_fault(fault, INFER_REASON_MALFORMED_REPLY,
 						 "the answer has something behind its JSON value");
 	if (!ok)

@@ -24,6 +24,8 @@ typedef struct InferFault
 {
 	InferReason reason; /* NONE = fine */
 	char message[256];  /* printable UTF-8, NUL-terminated; never contains request text or keys */
+	InferExecution
+		execution; /* what it proves; of a request that could not be built NOT_ADMITTED */
 } InferFault;
 
 typedef struct InferRequestShape
@@ -50,8 +52,8 @@ extern int infer_provider_max_items(const InferProvider *provider, InferTask tas
 extern size_t infer_provider_max_bytes(const InferProvider *provider, InferTask task);
 
 /* Appends the request body. Returns false with fault set on bad parameters (not an object, or
- * "stream": true), on an input that is not UTF-8, and when out was full. For INFER_TASK_CALL the
- * single input is the body. Only embed takes more than one input. */
+ * "stream": true for embeddings), on an input that is not UTF-8, and when out was full. For
+ * INFER_TASK_CALL the single input is the body. Only embed takes more than one input. */
 extern bool infer_provider_build(const InferProvider *provider, const InferRequestShape *shape,
 								 const InferInput *inputs, int ninputs, InferBuf *out,
 								 InferFault *fault);
@@ -87,6 +89,7 @@ typedef struct InferReply
  * returned).  Bodies that cannot be read: MALFORMED_REPLY in fault.  A list of floats is checked
  * in full here (strict JSON numbers, finite as float4), so infer_reply_floats() cannot fail.
  * On failure, reply still says what is known of the usage, and is not to be freed.
+ * complete and chat: a stream of events is read as well (see openai_stream.c).
  * INFER_TASK_CALL: one item, text = the body, checked to be UTF-8 and one JSON value; a "usage"
  * object in it is taken for one.
  */
@@ -94,6 +97,16 @@ extern bool infer_provider_parse(const InferProvider *provider, InferTask task, 
 								 size_t len, int ninputs, InferReply *reply, InferFault *fault);
 /* What an answer of any status, whole or not, says of its usage; the rest of reply is empty. */
 extern void infer_provider_find_usage(const char *body, size_t len, InferReply *reply);
+/* What a streamed answer to complete or chat has come to, be it whole or not. */
+typedef struct InferStreamFacts
+{
+	bool tokens; /* something of the answer has come: the model ran */
+	bool ended;  /* with its end, an error, or in a way that cannot be read: what follows is ignored
+				  */
+} InferStreamFacts;
+
+/* False: the body is no stream. */
+extern bool infer_provider_stream_facts(const char *body, size_t len, InferStreamFacts *facts);
 /* Copies the dims floats of an embedding item into dst. */
 extern void infer_reply_floats(const InferItem *item, float *dst);
 extern void infer_reply_free(InferReply *reply);
