@@ -360,7 +360,7 @@ test_fail_P19_every_wire(void)
 static void
 test_rpc_F27_batch_limits(void)
 {
-	const InferBatchLimits provider = {128, 1000};
+	const InferBatchLimits provider = {.max_items = 128, .max_bytes = 1000};
 
 	CHECK(infer_batch_limits(INFER_MODE_AUTOMATIC, -1, provider).max_items == 128);
 	CHECK(infer_batch_limits(INFER_MODE_BATCH, 0, provider).max_items == 128);
@@ -368,14 +368,16 @@ test_rpc_F27_batch_limits(void)
 	CHECK(infer_batch_limits(INFER_MODE_BATCH, 500, provider).max_items == 128);
 	CHECK(infer_batch_limits(INFER_MODE_PER_ROW, 16, provider).max_items == 1);
 	CHECK(infer_batch_limits(INFER_MODE_BATCH, 16, provider).max_bytes == 1000);
-	CHECK(infer_batch_limits(INFER_MODE_BATCH, -1, (InferBatchLimits){0, 0}).max_items == 1);
-	CHECK(infer_batch_limits(INFER_MODE_BATCH, -1, (InferBatchLimits){0, 0}).max_bytes == 1);
+	CHECK(infer_batch_limits(INFER_MODE_BATCH, -1, (InferBatchLimits){.max_items = 0}).max_items ==
+		  1);
+	CHECK(infer_batch_limits(INFER_MODE_BATCH, -1, (InferBatchLimits){.max_items = 0}).max_bytes ==
+		  1);
 }
 
 static void
 test_batch_accepts(void)
 {
-	const InferBatchLimits limits = {3, 100};
+	const InferBatchLimits limits = {.max_items = 3, .max_bytes = 100};
 
 	CHECK(infer_batch_accepts(limits, 0, 0, 5000)); /* the first always fits */
 	CHECK(infer_batch_accepts(limits, 1, 60, 40));
@@ -389,7 +391,7 @@ test_batch_accepts(void)
 static void
 test_rpc_F5_batch_leaves(void)
 {
-	const InferBatchLimits limits = {3, 100};
+	const InferBatchLimits limits = {.max_items = 3, .max_bytes = 100};
 	const struct
 	{
 		const char *name;

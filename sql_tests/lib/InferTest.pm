@@ -105,6 +105,9 @@ sub stats { return $_[0]->request('GET', '/stats'); }
 sub stat { return $_[0]->stats->{ $_[1] }; }
 sub connections { return $_[0]->request('GET', '/stats/connections'); }
 
+# Answered calls, in that order: items, tokens, status.
+sub sizes { return $_[0]->request('GET', '/stats/sizes'); }
+
 # Texts executed at least so many times (default 1), with their counts.
 sub items { return $_[0]->request('GET', '/stats/items?min=' . ($_[1] // 1)); }
 

@@ -4,6 +4,7 @@
 struct table items, request_ids;
 struct stats stats;
 struct tallies tallies;
+struct sizes sizes;
 
 struct entry *table_get(struct table *t, uint64_t key)
 {
@@ -56,6 +57,7 @@ void stats_reset(void)
     table_free(&items);
     table_free(&request_ids);
     tallies.n = 0;
+    sizes.n = 0;
 }
 
 void stats_print(struct buf *b)

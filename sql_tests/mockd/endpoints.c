@@ -106,6 +106,15 @@ static void handle_connections(struct req *r)
     reply_ok(r);
 }
 
+static void handle_sizes(struct req *r)
+{
+    buf_str(&r->out, "[");
+    for (size_t i = 0; i < sizes.n; i++)
+        buf_fmt(&r->out, "%s\n{\"items\":%u,\"tokens\":%u,\"status\":%d}", i ? "," : "", sizes.s[i].items, sizes.s[i].tokens, sizes.s[i].status);
+    buf_str(&r->out, "]\n");
+    reply_ok(r);
+}
+
 void handle(struct req *r)
 {
     char *query = strchr(r->path, '?');
@@ -122,6 +131,7 @@ void handle(struct req *r)
     else if (!strcmp(r->path, "/stats")) { stats_print(&r->out); reply_ok(r); }
     else if (!strcmp(r->path, "/stats/items")) handle_items(r, query);
     else if (!strcmp(r->path, "/stats/connections")) handle_connections(r);
+    else if (!strcmp(r->path, "/stats/sizes")) handle_sizes(r);
     else if (!strcmp(r->path, "/stats/faults")) handle_faults(r);
     else if (!strcmp(r->path, "/stats/ledger")) handle_ledger(r);
     else if (!strcmp(r->path, "/control")) handle_control(r, query);

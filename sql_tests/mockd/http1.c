@@ -161,6 +161,8 @@ void conn_reply(struct req *r, int status, const char *type, double retry_after)
     struct conn *c = r->conn;
     char head[HEADROOM], retry[64] = "", length[64], location[sizeof set.redirect_to + 16] = "";
     bool zip = false, big = status == 200 && r->fault == FAULT_big && r->api;
+    if (r->api && sizes.n < ARRAY_LEN(sizes.s))
+        sizes.s[sizes.n++] = (struct size){(uint32_t)r->n_items, (uint32_t)r->prompt_tokens, status};
     if (status != 200) stats.failed += r->api != API_NONE;
     else if (r->api && c->tally && c->tally <= tallies.n && tallies.t[c->tally - 1].connection == c->number) tallies.t[c->tally - 1].ok++;
     if (c->h2) { h2_reply(r, status, type, retry_after); return; }

@@ -79,6 +79,7 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(limit_items, 2048, 1, 1e9, "items allowed in one request")                                   \
     X(limit_tokens, 0, 0, 1e9, "tokens (bytes/4) allowed in one request; 0: no limit")             \
     X(limit_status, 413, 400, 599, "HTTP status of a request over one of these limits")            \
+    X(limit_words, 1, 0, 1, "0: such a refusal does not say why")                                  \
     X(limit_body_kb, 65536, 1, 1e6, "request body allowed, in KiB (413)")                          \
     X(slow_bytes, 64, 1, 1e9, "fault slow: bytes sent at a time")                                  \
     X(slow_ms, 100, 1, 1e7, "fault slow: gap between them")                                        \
@@ -202,6 +203,10 @@ extern struct stats {
 /* One of each connection since the last reset that has carried an API call; the first so many are kept. */
 struct tally { uint64_t connection; uint32_t requests, ok; bool open; };
 extern struct tallies { struct tally t[10000]; size_t n; } tallies;
+
+/* One of each answered API call since the last reset, in the order they were answered; the first so many are kept. */
+struct size { uint32_t items, tokens; int status; };
+extern struct sizes { struct size s[10000]; size_t n; } sizes;
 
 struct entry *table_get(struct table *t, uint64_t key);
 void table_free(struct table *t);

@@ -161,7 +161,8 @@ void serve(struct req *r)
     if (wrong) { reply_error(r, 400, "invalid_request", wrong); return; }
     req_draw(r);
     if ((double)r->n_items > set.limit_items || (set.limit_tokens && (double)r->prompt_tokens > set.limit_tokens)) {
-        reply_error(r, (int)set.limit_status, "request_too_large", "too many items or tokens in one request");
+        reply_error(r, (int)set.limit_status, set.limit_words ? "request_too_large" : "bad_request",
+                    set.limit_words ? "too many items or tokens in one request" : "no");
         return;
     }
     bool full = set.slots && (double)stats.busy >= set.slots;

@@ -104,6 +104,8 @@ SELECT count(*) FROM (SELECT x, emb(x) AS e FROM bt WHERE id <= 32) AS s JOIN br
 \! mock stat items duplicate_items
 \! [ "$(mock stat requests | tr -dc 0-9)" -le 14 ] && echo few enough
 \! mock set defaults
+-- (it takes more again, and somebody says so)
+ALTER SERVER infer_b OPTIONS (ADD node 'again');
 -- one poisoned row of a batch is its own failure, others get their answers
 \! mock reset
 SELECT count(o.value), count(o.error), min(o.reason), min(o.execution) FILTER (WHERE o.error IS NOT NULL) FROM bt,

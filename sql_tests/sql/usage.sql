@@ -46,7 +46,7 @@ SELECT requests, calls, attempts > requests AS repeated, failed = attempts - req
 SELECT sum(attempts) AS attempts FROM spent \gset
 \echo requests=:attempts
 \! mock stat requests
--- a batch that is refused and sent in halves: each of these is another request, its rows are no further calls
+-- a batch that is refused and sent in parts: each of these is another request, its rows are no further calls
 SELECT count(infer.embed('vectors', CASE i WHEN 3 THEN '[[mock:400]]' ELSE 'v' || i END, '{"dimensions": 4}', '{"on_error": "null", "dispatch_batch_size": 4}'))
 FROM generate_series(1, 4) AS i;
 SELECT * FROM spent WHERE remote_model = 'v';

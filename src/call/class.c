@@ -245,6 +245,7 @@ batch_limits(const InferClass *class)
 		limits.max_items = server->max_batch_size;
 	if (server->max_batch_bytes > 0)
 		limits.max_bytes = server->max_batch_bytes;
+	limits.max_tokens = server->max_batch_tokens;
 	return infer_batch_limits(class->options.mode, class->options.dispatch_batch_size, limits);
 }
 
@@ -285,7 +286,8 @@ resolve(InferClass *class)
 						  class->options.path);
 	infer_egress_init(&class->egress, server);
 	class->target = target;
-	class->limits = batch_limits(class);
+	class->told_limits = batch_limits(class);
+	infer_sizes_refresh(class);
 	class->key = admission_key(class);
 	class->output_guess = output_guess(class);
 }

@@ -36,16 +36,11 @@ rephrase(InferBatch *batch)
 }
 
 static void
-split(InferBatch *batch)
+split(InferBatch *batch, InferSizeKind kind)
 {
-	InferBatch *rest = infer_batch_new(batch->client, batch->class);
-
-	infer_batch_split(batch, rest, batch->nanswers / 2);
+	infer_sizes_refused_by(batch, kind);
 	rephrase(batch);
-	rest->attempts = batch->attempts;
-	rest->floor = batch->floor;
-	rest->first_sent_us = batch->first_sent_us;
-	infer_batch_ready(rest);
+	infer_batch_part(batch, batch->nanswers / 2);
 }
 
 /* Masks the key wherever it stands in a text. */
@@ -155,6 +150,7 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 	bool rephrasing = refuses_base64(batch, finding, result);
 	InferReason reason = reason_of(finding, result);
 	char detail[512];
+	InferSizeKind kind = infer_provider_size_kind(result->body->data, result->body->len);
 	InferReply said;
 	int64 tokens;
 
@@ -173,7 +169,7 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 	}
 	if (splitting)
 	{
-		split(batch);
+		split(batch, kind);
 		return;
 	}
 	if (infer_retry_later(batch, finding, result->retry_after_ms, &reason))

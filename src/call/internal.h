@@ -27,6 +27,7 @@
 #include "core/buf.h"
 #include "core/proof.h"
 #include "core/retry.h"
+#include "core/sizes.h"
 #include "core/tally.h"
 #include "core/types.h"
 #include "core/window.h"
@@ -45,6 +46,7 @@ typedef struct InferClass InferClass;
 typedef struct InferAnswer InferAnswer;
 typedef struct InferBatch InferBatch;
 typedef struct InferLane InferLane;
+typedef struct InferRefusal InferRefusal;
 
 /* Options of a call, from the options argument over the settings. */
 typedef struct InferCallOptions
@@ -82,9 +84,12 @@ struct InferClass
 	InferTarget *target;
 	const InferProvider *provider;
 	InferCallOptions options;
-	InferBatchLimits limits;
-	char *parameters_json; /* UTF-8 */
-	char *remote_model;    /* UTF-8 */
+	InferBatchLimits limits;      /* as far as known now */
+	InferBatchLimits told_limits; /* by settings, options and the server object */
+	InferSizes suspects;          /* sizes that this statement is trying */
+	int nsuspects;                /* ... in so many trees of refused batches */
+	char *parameters_json;        /* UTF-8 */
+	char *remote_model;           /* UTF-8 */
 	char *url;
 	InferKey key;
 	int64 output_guess; /* tokens of an answer, charged before it is known */
@@ -185,8 +190,9 @@ struct InferBatch
 	size_t retained;     /* bytes of body charged to retained_memory */
 	int64 not_before_us; /* retry: earliest next attempt */
 	int attempts;
-	bool retry_denied;    /* by the key's share of retries */
-	InferExecution floor; /* worst proof of earlier attempts */
+	bool retry_denied;     /* by the key's share of retries */
+	InferRefusal *refusal; /* the refused batch that this one is a part of, or NULL */
+	InferExecution floor;  /* worst proof of earlier attempts */
 	int64 first_sent_us;
 	InferCharge charge;
 };
@@ -281,6 +287,8 @@ extern void infer_pump_drop(InferClient *client);
 extern void infer_batch_ready(InferBatch *batch);
 extern void infer_batch_free(InferBatch *batch);
 extern void infer_batch_split(InferBatch *batch, InferBatch *into, int from);
+/* Moves all answers but the first n into a batch of the same history, which is ready then. */
+extern void infer_batch_part(InferBatch *batch, int n);
 extern void infer_batch_landed(InferBatch *batch, const InferOutcome *outcome,
 							   const InferRateNews *news);
 extern void infer_batch_sleep(InferBatch *batch, int64 delay_ms);
@@ -375,6 +383,20 @@ extern void infer_answer_fail(InferAnswer *answer, InferReason reason, InferExec
 							  const char *detail);
 extern void infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status,
 								 int64 elapsed_us);
+
+/* sizes.c */
+/* The class's limits, by what is known now. */
+extern void infer_sizes_refresh(InferClass *class);
+/* The batch was answered, whatever became of its rows; -1 = tokens not said. */
+extern void infer_sizes_taken_by(InferBatch *batch, int64 prompt_tokens);
+/* The batch was refused, and is about to be sent in parts. */
+extern void infer_sizes_refused_by(InferBatch *batch, InferSizeKind kind);
+/* part holds what was the other's. */
+extern void infer_sizes_part(InferBatch *part, const InferBatch *of);
+/* The batch ends without an answer. Does not raise. */
+extern void infer_sizes_leave(InferBatch *batch);
+/* Moves what would be too much for one request into another batch, which is ready then. */
+extern void infer_sizes_cut(InferBatch *batch);
 
 /* failure.c */
 extern void infer_finish_failure(InferBatch *batch, const InferFinding *finding,

@@ -155,6 +155,19 @@ infer_batch_split(InferBatch *batch, InferBatch *into, int from)
 		batch->bytes -= answer->input_len;
 	}
 	batch->nanswers = from;
+	infer_sizes_part(into, batch);
+}
+
+void
+infer_batch_part(InferBatch *batch, int n)
+{
+	InferBatch *rest = infer_batch_new(batch->client, batch->class);
+
+	infer_batch_split(batch, rest, n);
+	rest->attempts = batch->attempts;
+	rest->floor = batch->floor;
+	rest->first_sent_us = batch->first_sent_us;
+	infer_batch_ready(rest);
 }
 
 /* Frees a batch: what it holds goes back, answers without a result are nobody's again. */
@@ -163,6 +176,7 @@ infer_batch_free(InferBatch *batch)
 {
 	bool sent = batch->transfer != NULL;
 
+	infer_sizes_leave(batch);
 	set_open(batch, false);
 	infer_permit_want(batch, false);
 	infer_usage_end(batch);
@@ -370,8 +384,11 @@ send_ready(InferBatch *batch)
 {
 	InferSecrets secrets;
 	char *detail = NULL;
-	InferReason reason = infer_registry_secrets(batch->class->target->server, batch->class->userid,
-												&secrets, &detail);
+	InferReason reason;
+
+	infer_sizes_cut(batch);
+	reason = infer_registry_secrets(batch->class->target->server, batch->class->userid, &secrets,
+									&detail);
 
 	dlist_delete(&batch->node);
 	infer_permit_want(batch, false);

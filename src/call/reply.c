@@ -190,6 +190,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 		infer_answer_resolve(batch, answer, status, total_us);
 	}
 	note_figures(batch, &reply, elapsed_us);
+	infer_sizes_taken_by(batch, reply.prompt_tokens);
 	infer_reply_free(&reply);
 	infer_finish_landed(batch, INFER_REASON_NONE, INFER_VERDICT_SUCCESS, result, tokens);
 	infer_batch_free(batch);

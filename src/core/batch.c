@@ -19,14 +19,38 @@ infer_batch_limits(InferStreamingMode mode, int dispatch_batch_size, InferBatchL
 	return limits;
 }
 
+/*
+ * Tokens that inputs of so many bytes may have.  A token is at least a byte of its input, and
+ * models add up to two for each input; answers show how many bytes it is in practice.
+ */
+static double
+tokens_of(InferBatchLimits limits, int items, size_t bytes)
+{
+	if (limits.bytes_per_token > 0)
+		return (double) bytes / limits.bytes_per_token;
+	return (double) bytes + 2.0 * items;
+}
+
+bool
+infer_batch_fits(InferBatchLimits limits, int items, size_t bytes)
+{
+	if (items <= 1)
+		return true;
+	if (items > limits.max_items || bytes > limits.max_bytes)
+		return false;
+	if (limits.max_tokens > 0 && tokens_of(limits, items, bytes) > (double) limits.max_tokens)
+		return false;
+	if (limits.both_items == 0 || items <= limits.both_items / 4 || bytes <= limits.both_bytes / 4)
+		return true;
+	return items <= limits.both_items && bytes <= limits.both_bytes;
+}
+
 bool
 infer_batch_accepts(InferBatchLimits limits, int items, size_t bytes, size_t item_bytes)
 {
-	if (items == 0)
-		return true;
-	if (items >= limits.max_items || bytes >= limits.max_bytes)
-		return false;
-	return item_bytes <= limits.max_bytes - bytes;
+	if (item_bytes > SIZE_MAX - bytes)
+		return items == 0;
+	return infer_batch_fits(limits, items + 1, bytes + item_bytes);
 }
 
 bool
@@ -37,7 +61,8 @@ infer_batch_leaves(InferStreamingMode mode, int dispatch_batch_size, InferBatchL
 		return false;
 	if (mode == INFER_MODE_PER_ROW || input_ended)
 		return true;
-	if (items >= limits.max_items || bytes >= limits.max_bytes)
+	/* there is no room for one more input, however short */
+	if (!infer_batch_accepts(limits, items, bytes, 1))
 		return true;
 	/* these two were asked to wait for more rows, whatever it costs */
 	if (mode == INFER_MODE_BATCH || dispatch_batch_size == 0)

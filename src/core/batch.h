@@ -16,8 +16,14 @@
 
 typedef struct InferBatchLimits
 {
-	int max_items;    /* >= 1 */
-	size_t max_bytes; /* of inputs; >= 1 */
+	int max_items;          /* >= 1 */
+	size_t max_bytes;       /* of inputs; >= 1 */
+	int64_t max_tokens;     /* of inputs, as estimated; 0 = no limit */
+	double bytes_per_token; /* for that, at least; 0 = not known */
+	/* What is no smaller in both was too much once; 0 = no limit.  One of them may be exceeded by
+	 * requests that are of another kind: that have a quarter of the other one at most. */
+	int both_items;
+	size_t both_bytes;
 } InferBatchLimits;
 
 /* Limits after applying dispatch_batch_size (-1 automatic: the provider's; 0: only at end of input,
@@ -27,6 +33,8 @@ extern InferBatchLimits infer_batch_limits(InferStreamingMode mode, int dispatch
 /* Does an item of item_bytes still fit? The first always does. */
 extern bool infer_batch_accepts(InferBatchLimits limits, int items, size_t bytes,
 								size_t item_bytes);
+/* May a batch be sent as it is?  One input always may. */
+extern bool infer_batch_fits(InferBatchLimits limits, int items, size_t bytes);
 /* Must the batch leave now? input_ended: no further row can come; starved: nothing else can
  * advance before an answer.  In batch mode, and with dispatch_batch_size 0, a short batch waits for
  * input even when starved.  So a caller that can read no further row (its buffers are full) and has

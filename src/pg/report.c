@@ -85,8 +85,8 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 								  "Check the call's parameters and that the model can do this "
 								  "task."},
 	[INFER_REASON_REQUEST_TOO_LARGE] = {"the request is too large",
-										"Shorten the input, or lower the server's max_batch_size "
-										"or max_batch_bytes."},
+										"Shorten the input, or lower the server's max_batch_size, "
+										"max_batch_bytes or max_batch_tokens."},
 	[INFER_REASON_SERVER_ERROR] = {"the server failed", "Check the inference server's log."},
 	[INFER_REASON_SERVER_FAILED] = {"the server has been failing, and is left alone",
 									"Check the inference server. It is tried again by itself; see "

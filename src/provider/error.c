@@ -380,3 +380,22 @@ infer_provider_is_quota_error(int status, const char *body, size_t len)
 	read_error_body(body, len, &error);
 	return says_any(&error, words, sizeof(words) / sizeof(words[0]));
 }
+
+InferSizeKind
+infer_provider_size_kind(const char *body, size_t len)
+{
+	static const char *const items[] = {"too many inputs", "too many items", "batch size",
+										"batch_size",      "array too long", "array_above_max"};
+	static const char *const bytes[] = {"token", "context length", "context_length",
+										"bytes", "body",           "too long"};
+	ErrorBody error;
+	bool of_items;
+	bool of_bytes;
+
+	read_error_body(body, len, &error);
+	of_items = says_any(&error, items, sizeof(items) / sizeof(items[0]));
+	of_bytes = says_any(&error, bytes, sizeof(bytes) / sizeof(bytes[0]));
+	if (of_items == of_bytes)
+		return INFER_SIZE_ANY;
+	return of_items ? INFER_SIZE_ITEMS : INFER_SIZE_BYTES;
+}

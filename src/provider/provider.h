@@ -9,6 +9,7 @@
 #define INFER_PROVIDER_PROVIDER_H
 
 #include "core/buf.h"
+#include "core/sizes.h"
 #include "core/types.h"
 
 typedef struct InferProvider InferProvider;
@@ -119,6 +120,8 @@ extern void infer_provider_error_text(const char *body, size_t len, char *out, s
 extern bool infer_provider_is_filter_error(const char *body, size_t len);
 /* Does a 400/413 body say that the batch was too large (to be split)? For later issues too. */
 extern bool infer_provider_is_size_error(int status, const char *body, size_t len);
+/* What of a request was too much, as far as its refusal says so. */
+extern InferSizeKind infer_provider_size_kind(const char *body, size_t len);
 /* Does a 4xx body say that money or a quota is used up, so that no pause will help? */
 extern bool infer_provider_is_quota_error(int status, const char *body, size_t len);
 

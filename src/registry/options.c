@@ -129,6 +129,13 @@ infer_apply_max_batch_size(const char *name, const char *value, InferServer *ser
 }
 
 static void
+infer_apply_max_batch_tokens(const char *name, const char *value, InferServer *server)
+{
+	server->max_batch_tokens =
+		infer_read_int(name, value, 0, 1, INT_MAX, "a number of tokens, at least 1");
+}
+
+static void
 infer_apply_max_concurrency(const char *name, const char *value, InferServer *server)
 {
 	server->max_concurrency =
@@ -209,6 +216,7 @@ static const InferServerOption infer_server_options[] = {
 	{"keep_alive", infer_apply_keep_alive},
 	{"max_batch_bytes", infer_apply_max_batch_bytes},
 	{"max_batch_size", infer_apply_max_batch_size},
+	{"max_batch_tokens", infer_apply_max_batch_tokens},
 	{"max_concurrency", infer_apply_max_concurrency},
 	{"node", infer_apply_node},
 	{"request_timeout", infer_apply_request_timeout},

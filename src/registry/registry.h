@@ -15,6 +15,7 @@
 typedef struct InferServer
 {
 	Oid oid;
+	uint32 version; /* another one after each ALTER SERVER */
 	char *name;
 	char *url;    /* as given, without trailing slash: "http://10.0.0.5:8000/v1" */
 	char *scheme; /* "http" or "https" */
@@ -28,6 +29,7 @@ typedef struct InferServer
 	int tpm;                /* tokens a minute; 0 = no limit */
 	int max_batch_size;     /* 0 = provider's */
 	int max_batch_bytes;    /* 0 = provider's */
+	int max_batch_tokens;   /* 0 = no limit */
 	int request_timeout_ms; /* 0 = setting */
 	InferTrust trust;       /* who answers at its address; default unknown */
 	int keep_alive_s;       /* idle seconds after which a connection is not reused; default 4 */

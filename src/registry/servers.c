@@ -3,6 +3,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/pg_foreign_server.h"
 #include "foreign/foreign.h"
 #include "pg/report.h"
@@ -10,6 +11,7 @@
 #include "registry/servers.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/syscache.h"
 
 /* 16 (commit c727f511bd7b) has one function for the privileges of all kinds of objects. */
 #if PG_VERSION_NUM < 160000
@@ -48,6 +50,20 @@ infer_server_find(const char *name, const char *model)
 	return serverid;
 }
 
+/* The version of the catalog's row: each ALTER writes a new one. */
+static uint32
+infer_server_version(Oid serverid)
+{
+	HeapTuple tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
+	uint32 version;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for server %u", serverid);
+	version = HeapTupleHeaderGetRawXmin(tuple->t_data);
+	ReleaseSysCache(tuple);
+	return version;
+}
+
 InferServer *
 infer_server_read(Oid serverid)
 {
@@ -55,6 +71,7 @@ infer_server_read(Oid serverid)
 	InferServer *server = palloc0(sizeof(InferServer));
 
 	server->oid = serverid;
+	server->version = infer_server_version(serverid);
 	server->name = foreign->servername;
 	infer_options_read_server(foreign->options, server);
 	if (server->url == NULL)

@@ -105,6 +105,72 @@ infer_observed_note(const InferObservedKey *key, const char *server_name,
 	LWLockRelease(&locks[number].lock);
 }
 
+/* The model's sizes, which begin anew with each version of its server; the set's lock is held. */
+static InferSizes *
+find_sizes(ObservedSet *set, const InferObservedKey *key, uint32 server_version)
+{
+	InferObservedStat *place = find_place(set, key);
+
+	if (place != NULL && place->sizes_server != server_version)
+	{
+		memset(&place->sizes, 0, sizeof(place->sizes));
+		place->sizes_server = server_version;
+	}
+	return place == NULL ? NULL : &place->sizes;
+}
+
+void
+infer_observed_taken(const InferObservedKey *key, uint32 server_version, InferSize size,
+					 int64 tokens)
+{
+	int number = set_of(key);
+	TimestampTz now = GetCurrentTimestamp();
+	InferSizes *sizes;
+
+	LWLockAcquire(&locks[number].lock, LW_EXCLUSIVE);
+	sizes = find_sizes(&sets[number], key, server_version);
+	if (sizes != NULL)
+	{
+		infer_sizes_age(sizes, now);
+		infer_sizes_taken(sizes, size, tokens);
+	}
+	LWLockRelease(&locks[number].lock);
+}
+
+void
+infer_observed_refused(const InferObservedKey *key, uint32 server_version, InferSize size,
+					   InferSizeKind kind)
+{
+	int number = set_of(key);
+	TimestampTz now = GetCurrentTimestamp();
+	InferSizes *sizes;
+
+	LWLockAcquire(&locks[number].lock, LW_EXCLUSIVE);
+	sizes = find_sizes(&sets[number], key, server_version);
+	if (sizes != NULL)
+		infer_sizes_refused(sizes, size, kind, true, now);
+	LWLockRelease(&locks[number].lock);
+}
+
+bool
+infer_observed_sizes(const InferObservedKey *key, uint32 server_version, InferSizes *sizes)
+{
+	int number = set_of(key);
+	TimestampTz now = GetCurrentTimestamp();
+	InferObservedStat *place;
+	bool known;
+
+	LWLockAcquire(&locks[number].lock, LW_SHARED);
+	place = find_place(&sets[number], key);
+	known = place != NULL && place->sizes_server == server_version;
+	if (known)
+		*sizes = place->sizes;
+	LWLockRelease(&locks[number].lock);
+	if (known)
+		infer_sizes_age(sizes, now);
+	return known;
+}
+
 bool
 infer_observed_pace(const InferObservedKey *key, InferPace *pace)
 {

@@ -16,6 +16,7 @@
 #include "datatype/timestamp.h"
 
 #include "core/cost.h"
+#include "core/sizes.h"
 
 #define INFER_OBSERVED_NAME_MAX 128 /* bytes with the NUL; longer names are hashed */
 
@@ -33,6 +34,8 @@ typedef struct InferObservedStat
 	char server_name[NAMEDATALEN]; /* when it was heard of last */
 	TimestampTz last;
 	InferObserved observed;
+	InferSizes sizes;    /* of requests */
+	uint32 sizes_server; /* ... to this version of the server object */
 } InferObservedStat;
 
 /* In the current database. All bytes are set: keys are compared as a whole. */
@@ -40,6 +43,14 @@ extern void infer_observed_key(InferObservedKey *key, Oid server, InferTask task
 							   const char *remote_model);
 extern void infer_observed_note(const InferObservedKey *key, const char *server_name,
 								const InferRequestFigures *request);
+/* Sizes of requests that were answered, or proved too large; for models that were noted only. */
+extern void infer_observed_taken(const InferObservedKey *key, uint32 server_version, InferSize size,
+								 int64 tokens);
+extern void infer_observed_refused(const InferObservedKey *key, uint32 server_version,
+								   InferSize size, InferSizeKind kind);
+/* What is known of them. False: nothing, or of another version of the server object. */
+extern bool infer_observed_sizes(const InferObservedKey *key, uint32 server_version,
+								 InferSizes *sizes);
 /* What planning sees. False: nothing is known. */
 extern bool infer_observed_pace(const InferObservedKey *key, InferPace *pace);
 /* Copies place i, false if nobody is there; i < INFER_OBSERVED_PLACES. */

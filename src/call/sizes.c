@@ -1,0 +1,172 @@
+/*
+ * call/sizes.c - learning from refusals how much a server takes in one request.
+ *
+ * A refused batch is sent again in halves.  What it was refused for shows when all of its parts
+ *have come to an end, so each refused batch leaves a node behind, and its halves, and theirs, know
+ *it:
+ *
+ *	            128                      128 and 64 are closed as too large: all parts were taken
+ *	         /       \
+ *	       64          64                500 with one bad input: each size that held it has a part
+ *	      /  \        /  \               that failed; nothing is learnt
+ *	    32    32    32    32
+ *
+ * Until a tree is closed, the sizes in it are suspects: nothing as large is sent in this statement
+ * (but what is on its way), unless as much has been taken meanwhile.  So no size is refused twice,
+ * and one bad input costs the others no more than a few smaller requests.  What is proved goes to
+ * shared memory, for all sessions, until it is old or the server object is altered.
+ *
+ * Batches that are ready when a limit falls are cut before they are sent.  Their parts belong to
+ *the same node, if there is one.
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "call/internal.h"
+#include "shmem/observed.h"
+
+struct InferRefusal
+{
+	InferRefusal *parent; /* the node of the batch that was refused before, or NULL */
+	InferClass *class;    /* alive as long as there are parts, by their answers */
+	InferSize size;
+	InferSizeKind kind;
+	int parts;    /* batches and nodes below that have not ended */
+	bool suspect; /* nothing as large was taken before: counted by the class */
+	bool failed;  /* some part did not end with an answer */
+};
+
+static InferSize
+size_of(const InferBatch *batch)
+{
+	return (InferSize){batch->nanswers, (int64) batch->bytes};
+}
+
+static void
+observed_key(const InferClass *class, InferObservedKey *key)
+{
+	infer_observed_key(key, class->target->server->oid, class->task, class->target->remote_model);
+}
+
+void
+infer_sizes_refresh(InferClass *class)
+{
+	InferObservedKey key;
+	InferSizes known;
+
+	class->limits = infer_sizes_limits(&class->suspects, class->told_limits);
+	observed_key(class, &key);
+	if (infer_observed_sizes(&key, class->target->server->version, &known))
+		class->limits = infer_sizes_limits(&known, class->limits);
+}
+
+/* The last part of a node has ended. */
+static void
+close_node(InferRefusal *node)
+{
+	InferClass *class = node->class;
+
+	while (node != NULL && --node->parts == 0)
+	{
+		InferRefusal *parent = node->parent;
+
+		if (!node->failed)
+		{
+			InferObservedKey key;
+
+			observed_key(class, &key);
+			infer_observed_refused(&key, class->target->server->version, node->size, node->kind);
+		}
+		else if (parent != NULL)
+			parent->failed = true;
+		if (node->suspect && --class->nsuspects == 0)
+			infer_sizes_forget(&class->suspects);
+		pfree(node);
+		node = parent;
+	}
+}
+
+void
+infer_sizes_taken_by(InferBatch *batch, int64 prompt_tokens)
+{
+	InferClass *class = batch->class;
+	InferObservedKey key;
+
+	if (class->told_limits.max_items == 1)
+		return;
+	observed_key(class, &key);
+	infer_observed_taken(&key, class->target->server->version, size_of(batch), prompt_tokens);
+	infer_sizes_taken(&class->suspects, size_of(batch), prompt_tokens);
+	if (batch->refusal != NULL)
+	{
+		close_node(batch->refusal);
+		batch->refusal = NULL;
+	}
+	infer_sizes_refresh(class);
+}
+
+void
+infer_sizes_refused_by(InferBatch *batch, InferSizeKind kind)
+{
+	InferClass *class = batch->class;
+	InferRefusal *node = MemoryContextAlloc(batch->client->context, sizeof(InferRefusal));
+
+	*node = (InferRefusal){
+		.parent = batch->refusal,
+		.class = class,
+		.size = size_of(batch),
+		.kind = kind,
+		.parts = 1,
+	};
+	/* in its parent's count, the node takes the place of the batch */
+	batch->refusal = node;
+	node->suspect = infer_sizes_refused(&class->suspects, node->size, kind, false, 0);
+	if (node->suspect)
+		class->nsuspects++;
+	infer_sizes_refresh(class);
+}
+
+void
+infer_sizes_part(InferBatch *part, const InferBatch *of)
+{
+	part->refusal = of->refusal;
+	if (part->refusal != NULL)
+		part->refusal->parts++;
+}
+
+void
+infer_sizes_leave(InferBatch *batch)
+{
+	if (batch->refusal == NULL)
+		return;
+	batch->refusal->failed = true;
+	close_node(batch->refusal);
+	batch->refusal = NULL;
+}
+
+/* How many of the batch's answers fit into one request, at least one. */
+static int
+count_fitting(const InferBatch *batch)
+{
+	size_t bytes = batch->answers[0]->input_len;
+	int n = 1;
+
+	while (n < batch->nanswers &&
+		   infer_batch_accepts(batch->class->limits, n, bytes, batch->answers[n]->input_len))
+		bytes += batch->answers[n++]->input_len;
+	return n;
+}
+
+void
+infer_sizes_cut(InferBatch *batch)
+{
+	int n;
+
+	if (infer_batch_fits(batch->class->limits, batch->nanswers, batch->bytes))
+		return;
+	n = count_fitting(batch);
+	infer_batch_part(batch, n);
+	infer_retain_end(batch);
+	infer_buf_reset(&batch->body);
+}
