@@ -36,7 +36,9 @@ CREATE TABLE infer.model_catalog (
 	CONSTRAINT model_catalog_output_price CHECK (output_price >= 0 AND output_price < 'Infinity')
 );
 
+-- Readable, as the view below is, so that an owner of a database who is no superuser can dump it.
 REVOKE ALL ON TABLE infer.model_catalog FROM PUBLIC;
+GRANT SELECT ON TABLE infer.model_catalog TO PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('infer.model_catalog', '');
 

@@ -3,6 +3,7 @@
 #
 #   my $trap = InferTrap->new;                            # answers with the completion "trapped"
 #   my $trap = InferTrap->new(answer => "HTTP/1.1 307 There\r\nLocation: ...\r\n\r\n");
+#   my $trap = InferTrap->new(answer => sub { my ($head, $body) = @_; ... });   # to each request
 #   $trap->connections;                                   # so many have connected
 #   $trap->seen;                                          # all bytes they sent
 package InferTrap;
@@ -40,13 +41,17 @@ sub serve
 			my $length = $head =~ /^content-length: *(\d+)/im ? $1 : 0;
 			last if length $rest < $length;
 			$buffer = substr($rest, $length);
-			syswrite($connection, $self->{answer}) or return;
+			my $answer = $self->{answer};
+			$answer = $answer->($head, substr($rest, 0, $length)) if ref $answer eq 'CODE';
+			syswrite($connection, ref $answer ? $answer->[0] : $answer) or return;
+			return if ref $answer;
 		}
 	}
 	return;
 }
 
-# Options: address (127.0.0.1), port (a free one), answer (bytes).
+# Options: address (127.0.0.1), port (a free one), answer (bytes, bytes in a list: and then the end, or a function that makes
+# one of these).
 sub new
 {
 	my ($class, %options) = @_;
@@ -62,6 +67,7 @@ sub new
 	my $pid = fork // die "fork: $!";
 	if ($pid == 0)
 	{
+		setpgrp;
 		$SIG{CHLD} = 'IGNORE';
 		$SIG{PIPE} = 'IGNORE';
 		$SIG{TERM} = 'DEFAULT';
@@ -79,6 +85,7 @@ sub new
 			close $connection;
 		}
 	}
+	setpgrp $pid, 0;
 	$self->{pid} = $pid;
 	return $self;
 }
@@ -108,7 +115,7 @@ sub DESTROY
 	my ($self) = @_;
 	local ($?, $!, $@);
 	return unless $self->{pid};
-	kill 'TERM', $self->{pid};
+	kill 'TERM', -$self->{pid};
 	waitpid $self->{pid}, 0;
 	return;
 }

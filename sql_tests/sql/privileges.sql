@@ -70,7 +70,10 @@ RESET ROLE;
 
 -- the catalog of models, its trigger and the extension's functions
 SET ROLE infer_priv_user;
-TABLE infer.model_catalog;
+SELECT count(*) FROM infer.model_catalog WHERE name = 'priv';
+INSERT INTO infer.model_catalog SELECT * FROM infer.model_catalog;
+UPDATE infer.model_catalog SET server = 'another';
+DELETE FROM infer.model_catalog;
 TRUNCATE infer.model_catalog;
 CREATE TRIGGER t AFTER INSERT ON infer.model_catalog EXECUTE FUNCTION infer.note_model_change();
 CREATE TABLE infer.mine (a int);

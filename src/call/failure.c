@@ -99,6 +99,8 @@ describe(const InferBatch *batch, const InferHttpResult *result, char *detail, s
 	char *converted;
 
 	take_words(batch->class, result, detail, size);
+	if (result->wire.status >= 300)
+		infer_echo_mask(batch, detail);
 	converted = infer_convert_lossy(detail);
 	strlcpy(detail, converted, size);
 	pfree(converted);

@@ -384,6 +384,10 @@ extern void infer_answer_fail(InferAnswer *answer, InferReason reason, InferExec
 extern void infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status,
 								 int64 elapsed_us);
 
+/* echo.c; words in UTF-8, of at most 512 bytes: leaves out what they repeat of the batch's inputs
+ * and of the key; never makes them longer. Reads the key, and so looks into catalogs. */
+extern void infer_echo_mask(const InferBatch *batch, char *words);
+
 /* sizes.c */
 /* The class's limits, by what is known now. */
 extern void infer_sizes_refresh(InferClass *class);

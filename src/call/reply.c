@@ -179,6 +179,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 		infer_finish_fail(batch, fault.reason, fault.execution, status, fault.message);
 		return;
 	}
+	infer_echo_mask(batch, reply.words);
 	tokens = infer_finish_usage(batch, &reply);
 	for (int i = 0; i < batch->nanswers; i++)
 	{
