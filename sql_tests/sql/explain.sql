@@ -46,7 +46,7 @@ WHERE n >= (SELECT n FROM json_object_keys(:'plan'::json -> 0 -> 'Plan') WITH OR
 -- the figures that can be known
 SELECT key, value FROM json_each(:'plan'::json -> 0 -> 'Plan') AS e(key, value)
 WHERE key IN ('Custom Plan Provider', 'Calls', 'Distinct Inputs', 'Memo Hits', 'Memo Evictions', 'Null Inputs', 'Errors', 'Rows Removed by Filter', 'Requests',
-  'Retries', 'Overloads');
+  'Retries', 'Overloads', 'Errors by Reason', 'Retries by Reason');
 SELECT (p ->> 'Peak In Flight')::int BETWEEN 1 AND 4 AS peak, (p ->> 'Rows Ahead')::int BETWEEN 1 AND 1024 AS rows_ahead,
   (p ->> 'Bytes Sent')::int > 2000 AS bytes_sent, (p ->> 'Bytes Received')::int > 2000 AS bytes_received,
   (p ->> 'Prompt Tokens')::int >= 35 AS prompt_tokens, (p ->> 'Completion Tokens')::int = 35 * 16 AS completion_tokens,
@@ -58,6 +58,8 @@ WHERE json_typeof(value) = 'number' AND n > (SELECT n FROM json_object_keys(:'pl
   AND key NOT LIKE '%Blocks' AND key NOT LIKE '%I/O%';
 SELECT count(*) FILTER (WHERE explained ~ ('\n +' || key || ': [0-9.]+\n')) = count(*) AS yaml FROM figures, explained(:'query', 'ANALYZE, FORMAT YAML');
 SELECT count(*) FILTER (WHERE explained ~ ('<' || replace(key, ' ', '-') || '>[0-9.]+</')) = count(*) AS xml FROM figures, explained(:'query', 'ANALYZE, FORMAT XML');
+SELECT explained(:'query', 'ANALYZE, FORMAT YAML') ~ '\n +Errors by Reason: *\n +bad_request: 1 *\n' AS yaml;
+SELECT explained(:'query', 'ANALYZE, FORMAT XML') ~ '<Errors-by-Reason>\s*<bad_request>1</bad_request>\s*</Errors-by-Reason>' AS xml;
 SELECT explained(:'query', 'FORMAT YAML') ~ '\n +Steps: +\n +- "Call: infer.complete\(' AS yaml,
   explained(:'query', 'FORMAT XML') ~ '<Steps>\s*<Item>Call: infer.complete\(.*</Item>\s*</Steps>' AS xml;
 -- without ANALYZE no figures; without TIMING no times
@@ -83,6 +85,8 @@ SELECT lines('SELECT id FROM xt WHERE infer.complete(''infer_x/m'', ''a'' || id)
 -- retries and overloads
 SELECT lines('SELECT infer.complete(''infer_x/m'', ''[[mock:429]]'', ''{}'', ''{"on_error": "null", "max_attempts": 2}'') FROM xt WHERE id <= 2', 'ANALYZE, TIMING OFF');
 SELECT lines('SELECT infer.complete(''infer_x/m'', x || '' [[mock:429]]'', ''{}'', ''{"on_error": "null", "max_attempts": 2}'') FROM xt WHERE id <= 2', 'ANALYZE, TIMING OFF');
+-- ... by reason, the most frequent first
+SELECT lines('SELECT infer.complete(''infer_x/m'', id || CASE WHEN id <= 2 THEN '' [[mock:429]]'' WHEN id <= 5 THEN '' [[mock:404]]'' WHEN id = 6 THEN '' [[mock:400]]'' ELSE '''' END, ''{}'', ''{"on_error": "null", "max_attempts": 2}'') FROM xt WHERE id <= 9', 'ANALYZE, TIMING OFF');
 -- a scan that reads no row
 SELECT lines('SELECT infer.complete(''infer_x/m'', x) FROM xt LIMIT 0', 'ANALYZE, TIMING OFF');
 -- requests given up at a LIMIT have no latency

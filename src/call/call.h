@@ -17,6 +17,7 @@
 
 #include "postgres.h"
 #include "fmgr.h"
+#include "core/types.h"
 #include "registry/functions.h"
 
 typedef struct InferClient InferClient;
@@ -33,6 +34,8 @@ typedef struct InferClientStats
 	int64 retries;
 	int64 overloads;
 	int64 errors; /* calls that failed */
+	int64 retries_by[INFER_REASON_COUNT];
+	int64 errors_by[INFER_REASON_COUNT];
 	int64 bytes_sent;
 	int64 bytes_received;
 	int64 prompt_tokens;

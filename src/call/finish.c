@@ -41,6 +41,7 @@ infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status, in
 	if (answer->reason == INFER_REASON_NONE || answer->reason == INFER_REASON_ERROR_RATIO)
 		return;
 	batch->client->stats.errors++;
+	batch->client->stats.errors_by[answer->reason]++;
 	infer_causes_note(answer);
 }
 

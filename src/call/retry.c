@@ -63,6 +63,7 @@ infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_af
 		return false;
 	}
 	batch->client->stats.retries++;
+	batch->client->stats.retries_by[finding->reason]++;
 	batch->floor = infer_proof_floor(finding->execution, batch->floor);
 	delay_ms = infer_retry_delay_ms(batch->attempts, retry_after_ms, draw_jitter(batch));
 	elog(DEBUG2, "pg_inference: attempt %d failed (%s, %s), the next one in " INT64_FORMAT " ms",

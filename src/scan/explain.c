@@ -89,6 +89,41 @@ line_add(Line *line, const char *label, int64 value, const char *unit)
 	line->any |= value != 0;
 }
 
+/* The reason that comes next by how often it was, from the one before on; NONE at the end. */
+static InferReason
+next_reason(const int64 *by, InferReason before)
+{
+	InferReason next = INFER_REASON_NONE;
+
+	for (int r = INFER_REASON_NONE + 1; r < INFER_REASON_COUNT; r++)
+	{
+		bool behind = before == INFER_REASON_NONE || by[r] < by[before] ||
+					  (by[r] == by[before] && r > (int) before);
+
+		if (by[r] > 0 && behind && (next == INFER_REASON_NONE || by[r] > by[next]))
+			next = (InferReason) r;
+	}
+	return next;
+}
+
+/* "Errors: 3 (overloaded 2, timeout 1)" */
+static void
+line_add_reasons(Line *line, const char *label, int64 value, const int64 *by)
+{
+	InferReason reason = INFER_REASON_NONE;
+	const char *before = " (";
+
+	line_add(line, label, value, "");
+	while ((reason = next_reason(by, reason)) != INFER_REASON_NONE)
+	{
+		appendStringInfo(&line->text, "%s%s " INT64_FORMAT, before, infer_reason_name(reason),
+						 by[reason]);
+		before = ", ";
+	}
+	if (value > 0)
+		appendStringInfoChar(&line->text, ')');
+}
+
 static void
 line_add_ms(Line *line, const char *label, int64 us)
 {
@@ -124,14 +159,14 @@ explain_figures_text(const InferScanState *scan, const InferClientStats *stats, 
 	line_add(&line, "Distinct Inputs", stats->asked, "");
 	line_add(&line, "Memo Hits", stats->memo_hits, "");
 	line_add(&line, "Null Inputs", stats->null_inputs, "");
-	line_add(&line, "Errors", stats->errors, "");
+	line_add_reasons(&line, "Errors", stats->errors, stats->errors_by);
 	line_add(&line, "Rows Removed by Filter", scan->removed, "");
 	line.any = true;
 	line_end(&line, es);
 
 	line_begin(&line);
 	line_add(&line, "Requests", stats->requests, "");
-	line_add(&line, "Retries", stats->retries, "");
+	line_add_reasons(&line, "Retries", stats->retries, stats->retries_by);
 	line_add(&line, "Overloads", stats->overloads, "");
 	line_add(&line, "Peak In Flight", stats->peak_in_flight, "");
 	line_add(&line, "Rows Ahead", scan->max_window, "");
@@ -165,6 +200,18 @@ explain_figures_text(const InferScanState *scan, const InferClientStats *stats, 
 					 stats->latency_max_us / 1000.0);
 }
 
+/* A property for each reason there was. */
+static void
+explain_reasons(const char *label, const int64 *by, ExplainState *es)
+{
+	InferReason reason = INFER_REASON_NONE;
+
+	ExplainOpenGroup(label, label, true, es);
+	while ((reason = next_reason(by, reason)) != INFER_REASON_NONE)
+		ExplainPropertyInteger(infer_reason_name(reason), NULL, by[reason], es);
+	ExplainCloseGroup(label, label, true, es);
+}
+
 static void
 explain_figures(const InferScanState *scan, const InferClientStats *stats, ExplainState *es)
 {
@@ -174,9 +221,11 @@ explain_figures(const InferScanState *scan, const InferClientStats *stats, Expla
 	ExplainPropertyInteger("Memo Evictions", NULL, stats->evictions, es);
 	ExplainPropertyInteger("Null Inputs", NULL, stats->null_inputs, es);
 	ExplainPropertyInteger("Errors", NULL, stats->errors, es);
+	explain_reasons("Errors by Reason", stats->errors_by, es);
 	ExplainPropertyInteger("Rows Removed by Filter", NULL, scan->removed, es);
 	ExplainPropertyInteger("Requests", NULL, stats->requests, es);
 	ExplainPropertyInteger("Retries", NULL, stats->retries, es);
+	explain_reasons("Retries by Reason", stats->retries_by, es);
 	ExplainPropertyInteger("Overloads", NULL, stats->overloads, es);
 	ExplainPropertyInteger("Peak In Flight", NULL, stats->peak_in_flight, es);
 	ExplainPropertyInteger("Rows Ahead", NULL, scan->max_window, es);
