@@ -69,7 +69,8 @@ SELECT name, value, pg_temp.try_option(name, value) FROM (VALUES
   (25, 'admission_key', 'gpu'),
   (26, 'rpm', '60'), (27, 'rpm', '0'), (28, 'tpm', '1000000'), (29, 'tpm', 'many'),
   (30, 'trust', 'direct'), (31, 'trust', 'blindly'),
-  (32, 'max_batch_tokens', '8192'), (33, 'max_batch_tokens', '0')) AS o(n, name, value) ORDER BY n;
+  (32, 'max_batch_tokens', '8192'), (33, 'max_batch_tokens', '0'),
+  (34, 'idempotency', 'honoured'), (35, 'idempotency', 'on')) AS o(n, name, value) ORDER BY n;
 SELECT pg_temp.try_option('admission_key', E'gr\xc3\xb6\xc3\x9fe');
 SELECT pg_temp.try_option('admission_key', repeat('k', 127));
 SELECT pg_temp.try_option('admission_key', repeat('k', 128));

@@ -91,6 +91,8 @@ is( ask(q{SET pg_inference.delivery = reliable; SET pg_inference.max_attempts = 
 # ----------------------------------------------------------------------------------------------
 # unless_failed: as reliable, until the server has been failing for as long as a call may take
 
+given();
+ask(q{SELECT infer.embed('m', 'well so far')});
 given('fault_lost=100');
 my $ended = outcome('"delivery": "unless_failed", "timeout": "500ms", "max_attempts": 1000');
 like($ended, qr/^server_failed\|maybe_executed\|(\d+)\|\1$/, 'unless_failed: gives up, and says what the copies prove');
@@ -290,6 +292,57 @@ like($plan, qr/Requests: $requests\b/, 'fault_F54: the plan shows each of them')
 my $retries = $requests - 60;
 like($plan, qr/Retries: $retries\b/, 'fault_F54: as retries');
 is(ask('SELECT sum(granted) FROM infer.stat_admission'), $requests, 'fault_F54: so does the view');
+
+# ----------------------------------------------------------------------------------------------
+# fault_F55: the attempts of a call carry the same key, other calls another one.
+
+sub keys_seen
+{
+	my $stats = $mock->stats;
+	return "$stats->{requests} requests, $stats->{request_ids} keys, $stats->{duplicate_request_ids} again";
+}
+
+my $key = '"idempotency_key": true';
+given('fault_500=100');
+is(outcome(qq{"retry": "ambiguous", "max_attempts": 3, $key}),
+	'server_error|maybe_executed|3|3', 'fault_F55: three attempts');
+is(keys_seen(), '3 requests, 1 keys, 2 again', 'fault_F55: have one key');
+given('fault_500=100');
+outcome('"retry": "ambiguous", "max_attempts": 3');
+is(keys_seen(), '3 requests, 0 keys, 0 again', 'fault_F55: none if nobody asks for it');
+given();
+is(many(100, $key), '100|0|0', 'fault_F55: a hundred calls');
+is(keys_seen(), '100 requests, 100 keys, 0 again', 'fault_F55: have a hundred keys');
+is(many(100, $key), '100|0|0', 'fault_F55: another statement asks the same');
+is(keys_seen(), '200 requests, 200 keys, 0 again', 'fault_F55: with keys of its own');
+given('limit_items=10', 'limit_status=413');
+ask(qq{SELECT count(infer.embed('m', 'part ' || i, options => '{$key}')) FROM generate_series(1, 40) i});
+is(keys_seen(), '7 requests, 7 keys, 0 again', 'fault_F55: the parts of a batch are calls of their own');
+
+my $text = q{"idempotency_key": "backfill\r\nX-Injected: 1"};
+given();
+is(many(50, $text), '50|0|0', 'fault_F55: a text fixes the keys');
+is(many(50, $text), '50|0|0', 'fault_F55: a statement that is run again');
+is(keys_seen(), '100 requests, 50 keys, 50 again', 'fault_F55: repeats them');
+is(many(50, '"idempotency_key": "another"'), '50|0|0', 'fault_F55: another text');
+is(keys_seen(), '150 requests, 100 keys, 50 again', 'fault_F55: has others');
+$found = ask(q{SET pg_inference.random_seed = 5; SELECT infer.embed('m', 'seeded', options => '{"idempotency_key": true}') IS NULL})
+  . ask(q{SET pg_inference.random_seed = 5; SELECT infer.embed('m', 'seeded', options => '{"idempotency_key": true}') IS NULL});
+is(keys_seen(), '152 requests, 101 keys, 51 again', 'fail_P74: a seed fixes the statement\'s own, too');
+
+# what a server honours may be sent again
+ask(q{ALTER SERVER mock OPTIONS (ADD idempotency 'honoured')});
+given('fault_500=100');
+is(outcome(qq{"max_attempts": 3, $key}), 'server_error|maybe_executed|3|3', 'idempotency: what may have run is repeated');
+is(keys_seen(), '3 requests, 1 keys, 2 again', 'idempotency: under its key');
+given('fault_status=100', 'refusals=409');
+is(outcome(qq{"max_attempts": 3, $key}), 'conflict|maybe_executed|3|3', 'idempotency: so is what still runs');
+given('fault_500=100');
+is(outcome('"max_attempts": 3'), 'server_error|maybe_executed|1|1', 'idempotency: but not without a key');
+given('fault_500=100');
+is(outcome(qq{"max_attempts": 3, "retry": "never", $key}),
+	'server_error|maybe_executed|1|1', 'idempotency: nor where nothing may be');
+ask('ALTER SERVER mock OPTIONS (DROP idempotency)');
 
 $node->stop;
 done_testing();

@@ -56,9 +56,11 @@ typedef struct InferCallOptions
 	InferStreamingMode mode;
 	int dispatch_batch_size;
 	InferRetryRule rule;
-	int max_concurrency; /* of this client for this class; 0 = the key's */
-	char *admission_key; /* NULL = the server's */
-	int64 rpm;           /* -1 = the server's; 0 = no limit */
+	bool idempotent;       /* requests carry a key ... */
+	char *idempotency_key; /* ... that this text fixes; NULL = the statement's own */
+	int max_concurrency;   /* of this client for this class; 0 = the key's */
+	char *admission_key;   /* NULL = the server's */
+	int64 rpm;             /* -1 = the server's; 0 = no limit */
 	int64 tpm;
 	InferPriority priority; /* in the key's line */
 	InferTruncated truncated;
@@ -168,6 +170,9 @@ typedef struct InferCharge
 	bool executed; /* or perhaps: its calls are counted */
 } InferCharge;
 
+/* Of a name and 64 digits. */
+#define INFER_KEY_HEADER_SIZE 128
+
 struct InferBatch
 {
 	dlist_node node; /* in one of the client's lists, by state */
@@ -187,8 +192,9 @@ struct InferBatch
 	uint32 window_epoch; /* of the lane, when it was sent */
 	InferTransfer *transfer;
 	InferBuf body;
-	size_t retained;     /* bytes of body charged to retained_memory */
-	int64 not_before_us; /* retry: earliest next attempt */
+	char key_header[INFER_KEY_HEADER_SIZE]; /* "Idempotency-Key: ..."; "" = none */
+	size_t retained;                        /* bytes of body charged to retained_memory */
+	int64 not_before_us;                    /* retry: earliest next attempt */
 	int attempts;
 	bool retry_denied;     /* by the key's share of retries */
 	InferRefusal *refusal; /* the refused batch that this one is a part of, or NULL */
@@ -255,6 +261,8 @@ extern void infer_memo_unpin(InferAnswer *answer);
 extern void infer_memo_done(InferAnswer *answer, size_t bytes);
 extern MemoryContext infer_memo_context(InferMemo *memo);
 extern int64 infer_memo_evictions(void);
+/* A random number of the memo's statement. */
+extern uint64 infer_memo_id(InferMemo *memo);
 /* Counts a call (once an answer) or tokens against the statement's budgets. */
 extern bool infer_memo_charge_call(InferAnswer *answer);
 extern void infer_memo_charge_tokens(InferMemo *memo, int64 tokens);
@@ -356,6 +364,9 @@ extern bool infer_budget_allows(InferBatch *batch);
 
 /* cooldown.c */
 extern void infer_cooldown_fail(InferBatch *batch);
+
+/* idempotency.c */
+extern void infer_idempotency_prepare(InferBatch *batch);
 
 /* retained.c */
 extern bool infer_retain(InferBatch *batch);

@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "call/internal.h"
+#include "pg/random.h"
 
 #define IDLE_CLASSES_MAX 64
 
@@ -81,6 +82,7 @@ struct InferMemo
 	int64 calls;       /* distinct inputs sent */
 	int64 tokens;      /* as answers reported them */
 	InferTolerance tolerance;
+	uint64 id; /* 0 = not drawn yet */
 };
 
 static dlist_head memos = DLIST_STATIC_INIT(memos);
@@ -150,6 +152,14 @@ MemoryContext
 infer_memo_context(InferMemo *memo)
 {
 	return memo->context;
+}
+
+uint64
+infer_memo_id(InferMemo *memo)
+{
+	if (memo->id == 0)
+		memo->id = infer_random_id();
+	return memo->id;
 }
 
 int64

@@ -13,7 +13,8 @@
 #include "pg/report.h"
 
 #define KNOWN_OPTIONS                                                                              \
-	"admission_key, delivery, dispatch_batch_size, max_attempts, max_concurrency, on_error, "      \
+	"admission_key, delivery, dispatch_batch_size, idempotency_key, max_attempts, "                \
+	"max_concurrency, on_error, "                                                                  \
 	"path, priority, retry, rpm, streaming_mode, timeout, tpm, truncated"
 
 typedef struct Word
@@ -100,11 +101,33 @@ value_path(const char *text)
 	return pstrdup(text);
 }
 
+/* true, or a text that fixes the key. */
+static void
+set_idempotency_key(const JsonbValue *value, InferCallOptions *o)
+{
+	o->idempotency_key = NULL;
+	o->idempotent = value->type == jbvBool && value->val.boolean;
+	if (value->type == jbvBool)
+		return;
+	if (value->type != jbvString || value->val.string.len == 0)
+		bad_value("idempotency_key",
+				  "true, false, or a text that is the same when the call is made "
+				  "again");
+	o->idempotent = true;
+	o->idempotency_key = pnstrdup(value->val.string.val, value->val.string.len);
+}
+
 static void
 set_option(InferTask task, const char *name, const JsonbValue *value, InferCallOptions *o)
 {
-	const char *text = value_text(name, value);
+	const char *text;
 
+	if (strcmp(name, "idempotency_key") == 0)
+	{
+		set_idempotency_key(value, o);
+		return;
+	}
+	text = value_text(name, value);
 	if (strcmp(name, "on_error") == 0)
 		o->on_error = value_word(name, text, on_error_words, "\"fail\" or \"null\"");
 	else if (strcmp(name, "timeout") == 0)
@@ -183,4 +206,5 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 		else if (token == WJB_VALUE)
 			set_option(task, name, &value, result);
 	}
+	result->rule.key_honoured = result->idempotent && server->keys_honoured;
 }

@@ -337,8 +337,10 @@ send_batch(InferBatch *batch, const InferSecrets *secrets)
 {
 	InferClass *class = batch->class;
 	InferServer *server = class->target->server;
+	const char *headers[] = {batch->key_header[0] != '\0' ? batch->key_header : NULL, NULL};
 	InferHttpRequest request = {
 		.url = class->url,
+		.headers = headers,
 		.body = batch->body.data,
 		.body_len = batch->body.len,
 		.connect_timeout_ms = infer_guc_connect_timeout,
@@ -390,6 +392,7 @@ send_ready(InferBatch *batch)
 	reason = infer_registry_secrets(batch->class->target->server, batch->class->userid, &secrets,
 									&detail);
 
+	infer_idempotency_prepare(batch);
 	dlist_delete(&batch->node);
 	infer_permit_want(batch, false);
 	if (reason != INFER_REASON_NONE)

@@ -19,3 +19,16 @@ infer_random_draw(uint64 what)
 	pg_prng_seed(&state, hash_combine64((uint64) infer_guc_random_seed, what));
 	return pg_prng_double(&state);
 }
+
+uint64
+infer_random_id(void)
+{
+	static uint64 drawn;
+	uint64 id;
+
+	if (infer_guc_random_seed != 0)
+		return hash_combine64((uint64) infer_guc_random_seed, ++drawn);
+	if (!pg_strong_random(&id, sizeof(id)))
+		elog(ERROR, "could not draw a random number");
+	return id;
+}

@@ -12,4 +12,7 @@
 /* A number in [0,1).  what: says what it is for, only looked at with a seed. */
 extern double infer_random_draw(uint64 what);
 
+/* 64 bits that nobody can guess; with a seed, how many were drawn before decides. */
+extern uint64 infer_random_id(void);
+
 #endif

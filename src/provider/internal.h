@@ -10,6 +10,7 @@
 struct InferProvider
 {
 	const char *name;
+	const char *idempotency_header;
 	const char *path[INFER_TASK_COUNT];
 	int max_items[INFER_TASK_COUNT];
 	size_t max_bytes[INFER_TASK_COUNT];

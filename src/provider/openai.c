@@ -131,6 +131,7 @@ openai_parse(InferTask task, InferJson *body, InferReply *reply, InferFault *fau
 #define ONE_INPUT_BYTES ((size_t) 64 << 20)
 
 const InferProvider infer_provider_openai = {.name = "openai",
+											 .idempotency_header = "Idempotency-Key",
 											 .path = {[INFER_TASK_EMBED] = "/embeddings",
 													  [INFER_TASK_COMPLETE] = "/chat/completions",
 													  [INFER_TASK_CHAT] = "/chat/completions",

@@ -36,6 +36,12 @@ infer_provider_path(const InferProvider *provider, InferTask task)
 	return provider->path[task];
 }
 
+const char *
+infer_provider_idempotency_header(const InferProvider *provider)
+{
+	return provider->idempotency_header;
+}
+
 int
 infer_provider_max_items(const InferProvider *provider, InferTask task)
 {

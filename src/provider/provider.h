@@ -47,6 +47,8 @@ extern const char *infer_provider_names(void);
 /* Path below the server's url, e.g. "/embeddings". For INFER_TASK_CALL "" (the caller appends the
  * option `path`). */
 extern const char *infer_provider_path(const InferProvider *provider, InferTask task);
+/* The header that carries an idempotency key. */
+extern const char *infer_provider_idempotency_header(const InferProvider *provider);
 /* Most inputs a request may carry when the server object says nothing: openai embed 128, complete 1
  * (completions go to chat/completions as one user message), chat 1, call 1; and bytes of inputs. */
 extern int infer_provider_max_items(const InferProvider *provider, InferTask task);

@@ -108,6 +108,14 @@ infer_apply_ca_file(const char *name, const char *value, InferServer *server)
 }
 
 static void
+infer_apply_idempotency(const char *name, const char *value, InferServer *server)
+{
+	server->keys_honoured = strcmp(value, "honoured") == 0;
+	if (!server->keys_honoured && strcmp(value, "ignored") != 0)
+		infer_bad_value(name, value, "ignored or honoured");
+}
+
+static void
 infer_apply_keep_alive(const char *name, const char *value, InferServer *server)
 {
 	server->keep_alive_s = infer_read_int(name, value, GUC_UNIT_S, 1, 86400,
@@ -213,6 +221,7 @@ static const InferServerOption infer_server_options[] = {
 	{"allow_cleartext", infer_apply_allow_cleartext},
 	{"api", infer_apply_api},
 	{"ca_file", infer_apply_ca_file},
+	{"idempotency", infer_apply_idempotency},
 	{"keep_alive", infer_apply_keep_alive},
 	{"max_batch_bytes", infer_apply_max_batch_bytes},
 	{"max_batch_size", infer_apply_max_batch_size},

@@ -32,6 +32,7 @@ typedef struct InferServer
 	int max_batch_tokens;   /* 0 = no limit */
 	int request_timeout_ms; /* 0 = setting */
 	InferTrust trust;       /* who answers at its address; default unknown */
+	bool keys_honoured;     /* it runs requests with the same idempotency key once */
 	int keep_alive_s;       /* idle seconds after which a connection is not reused; default 4 */
 	char *ca_file;          /* absolute path, or NULL: whom the system trusts */
 	bool allow_cleartext;   /* a key may travel over http to a host that is not loopback */

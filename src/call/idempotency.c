@@ -1,0 +1,74 @@
+/*
+ * call/idempotency.c - the key by which a server can tell that it has seen a request before.
+ *
+ * The key stands for the call, not for the attempt: it is a hash of what is asked, of whom, and of
+ * an identity: with the option idempotency_key true, a number of this statement's own, so that
+ * another statement is another call; with a text, that text, so that a statement that is run again
+ * after a crash repeats its keys.  What is asked in other words, or with other inputs (the halves
+ * of a batch), is another call: a server would refuse the old key for it.
+ *
+ * Only hexadecimal digits get into the header, whatever the option says.
+ */
+#include "postgres.h"
+
+#include "common/cryptohash.h"
+#include "common/sha2.h"
+
+#include "call/internal.h"
+
+/* Adds a field with its length, so that no two lists of fields look the same. */
+static bool
+add(pg_cryptohash_ctx *hash, const void *data, uint64 len)
+{
+	return pg_cryptohash_update(hash, (const uint8 *) &len, sizeof(len)) >= 0 &&
+		   pg_cryptohash_update(hash, data, len) >= 0;
+}
+
+static bool
+add_text(pg_cryptohash_ctx *hash, const char *text)
+{
+	return add(hash, text, strlen(text));
+}
+
+static bool
+add_call(pg_cryptohash_ctx *hash, const InferBatch *batch)
+{
+	const InferClass *class = batch->class;
+	const char *text = class->options.idempotency_key;
+	bool base64 = infer_class_base64(class);
+	uint64 statement = text != NULL ? 0 : infer_memo_id(class->memo);
+	bool ok = add(hash, &statement, sizeof(statement)) && add_text(hash, text ? text : "") &&
+			  add_text(hash, class->url) && add_text(hash, infer_task_name(class->task)) &&
+			  add_text(hash, class->remote_model) && add_text(hash, class->parameters_json) &&
+			  add(hash, &base64, sizeof(base64));
+
+	for (int i = 0; ok && i < batch->nanswers; i++)
+		ok = add(hash, batch->answers[i]->input, batch->answers[i]->input_len);
+	return ok;
+}
+
+/*
+ * Makes the header of a batch that is going to be sent, if its calls ask for one.  Repeated
+ * attempts keep theirs.  May raise; the batch is still in its list.
+ */
+void
+infer_idempotency_prepare(InferBatch *batch)
+{
+	uint8 digest[PG_SHA256_DIGEST_LENGTH];
+	pg_cryptohash_ctx *hash;
+	char *end = batch->key_header;
+	bool ok;
+
+	if (!batch->class->options.idempotent || batch->body.len > 0)
+		return;
+	hash = pg_cryptohash_create(PG_SHA256);
+	ok = hash != NULL && pg_cryptohash_init(hash) >= 0 && add_call(hash, batch) &&
+		 pg_cryptohash_final(hash, digest, sizeof(digest)) >= 0;
+	pg_cryptohash_free(hash);
+	if (!ok)
+		elog(ERROR, "could not compute an idempotency key");
+	end += snprintf(end, sizeof(batch->key_header),
+					"%s: ", infer_provider_idempotency_header(batch->class->provider));
+	for (int i = 0; i < sizeof(digest); i++)
+		end += sprintf(end, "%02x", digest[i]);
+}
