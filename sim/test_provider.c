@@ -91,7 +91,8 @@ static const TextRow text_rows[] = {
 	{"more behind it", CONTENT("\"a\"") " x", NULL, INFER_REASON_MALFORMED_REPLY, true, 0},
 	{"cut", "{\"choices\":[{\"message\":{\"content\":\"abc", NULL, INFER_REASON_MALFORMED_REPLY,
 	 true, 0},
-	{"a stream without end", "data: {\"choices\":[]}\n\n", NULL, INFER_REASON_INCOMPLETE_REPLY, true, 0},
+	{"a stream without end", "data: {\"choices\":[]}\n\n", NULL, INFER_REASON_INCOMPLETE_REPLY,
+	 true, 0},
 };
 
 #define FINISHED(content, reason)                                                                  \

@@ -33,6 +33,8 @@ our @trusted = ('refusals=402,405,406,407,408,410,411,415,422,429,431,451,501,50
 
 my @retries = (undef, undef, 'never', 'not_admitted', 'ambiguous', 'ambiguous');
 
+my @deliveries = (undef, undef, undef, 'single', 'reliable', 'reliable', 'unless_failed');
+
 # How a statement ends. Only of "stored" there are claims.
 my @ends = (('stored') x 12, qw(timeout cursor rollback));
 
@@ -62,6 +64,7 @@ sub plan
 		my %s = (number => $number, kind => draw(\$state, 5) < 3 ? 'c' : 'm', poison => {});
 		$s{rows} = $s{kind} eq 'c' ? 50 : 64;
 		$s{retry} = $retries[ draw(\$state, scalar @retries) ];
+		$s{delivery} = $deliveries[ draw(\$state, scalar @deliveries) ];
 		$s{max_attempts} = 1 + draw(\$state, 4);
 		$s{end} = $ends[ draw(\$state, scalar @ends) ];
 		$s{enable} = draw(\$state, 8) ? 'on' : 'off';
@@ -79,12 +82,16 @@ sub plan
 	return @statements;
 }
 
-# Most executions that a text of this statement may have.
-sub most
+# May what may have run be sent again?
+sub ambiguous
 {
 	my ($s) = @_;
-	return ($s->{retry} // '') eq 'ambiguous' ? $s->{max_attempts} : 1;
+	return 0 if ($s->{retry} // '') eq 'never';
+	return ($s->{retry} // '') eq 'ambiguous' || ($s->{delivery} // 'single') ne 'single';
 }
+
+# Most executions that a text of this statement may have.
+sub most { my ($s) = @_; return ambiguous($s) ? $s->{max_attempts} : 1; }
 
 sub create_claims
 {
@@ -98,7 +105,7 @@ sub script
 {
 	my ($s) = @_;
 	my %options = (max_attempts => $s->{max_attempts});
-	$options{retry} = $s->{retry} if defined $s->{retry};
+	foreach (qw(retry delivery)) { $options{$_} = $s->{$_} if defined $s->{$_}; }
 	my $options = join(', ', map { qq("$_": "$options{$_}") } sort keys %options);
 	my $function = $s->{kind} eq 'c' ? 'try_complete' : 'try_embed';
 	my @poison = map { "WHEN $_ THEN '$s->{poison}{$_}'" } sort keys %{ $s->{poison} };
@@ -156,7 +163,7 @@ sub judge_claim
 	push @wrong, 'more requests than attempts' if $s->{kind} eq 'c' && $known->{seen} > $claim->{attempts};
 	push @wrong, 'an answer that is not its own' if $good && $s->{kind} eq 'c' && $claim->{value} ne text($s, $claim->{line});
 
-	my $ambiguous = ($s->{retry} // '') eq 'ambiguous';
+	my $ambiguous = ambiguous($s);
 	my $again = $claim->{attempts} > 1;
 	$seen->{"claim: $claim->{execution}"}++;
 	$seen->{"reason: $claim->{reason}"}++ if !$good;
@@ -221,7 +228,7 @@ sub describe
 	my ($s, $claim, $known) = @_;
 	my $says = $claim ? join(' ', map { "$_=" . ($claim->{$_} // 'NULL') } sort keys %$claim) : 'no claim';
 	return "$says; seen $known->{seen}, executed $known->{executed}; $s->{end}, retry "
-	  . ($s->{retry} // 'default') . ", at most $s->{max_attempts}, enable $s->{enable}";
+	  . ($s->{retry} // 'default') . ', delivery ' . ($s->{delivery} // 'default') . ", at most $s->{max_attempts}, enable $s->{enable}";
 }
 
 1;
