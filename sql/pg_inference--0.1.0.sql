@@ -3,6 +3,17 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION pg_inference" to load this file. \quit
 
+-- Whoever owns the schema may have put functions of his into it that are found before ours.
+DO $$
+BEGIN
+	IF NOT (SELECT r.rolsuper FROM pg_catalog.pg_namespace AS n
+			JOIN pg_catalog.pg_roles AS r ON r.oid OPERATOR(pg_catalog.=) n.nspowner
+			WHERE n.nspname OPERATOR(pg_catalog.=) 'infer') THEN
+		RAISE EXCEPTION 'schema "infer" belongs to a role that is no superuser'
+			USING HINT = 'Look what is in it, then drop it or give it to a superuser with ALTER SCHEMA.';
+	END IF;
+END $$;
+
 GRANT USAGE ON SCHEMA infer TO PUBLIC;
 
 --

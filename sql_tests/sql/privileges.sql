@@ -86,6 +86,19 @@ DROP TRIGGER IF EXISTS t ON pt;
 -- PUBLIC may execute just these
 SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'infer'::regnamespace
   AND has_function_privilege('infer_priv_user', p.oid, 'EXECUTE') ORDER BY p.oid::regprocedure::text COLLATE "C";
+-- none of them runs as its owner, none is trusted to keep what it sees from those it must not tell
+SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'infer'::regnamespace
+  AND (p.prosecdef OR p.proleakproof OR p.proconfig IS NOT NULL OR p.prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c'));
+-- those that call models are not for parallel workers, nor is anything that a worker would see otherwise
+SELECT string_agg(p.proname, ' ' ORDER BY p.proname COLLATE "C") AS names, p.provolatile, p.proparallel FROM pg_proc p
+  WHERE p.pronamespace = 'infer'::regnamespace GROUP BY 2, 3 ORDER BY 2, 3;
+-- what is granted on tables and views; all views are for everybody to see their own, or for pg_read_all_stats
+SELECT c.relname, c.relkind, coalesce(a.grantee::regrole::text, '') AS grantee, string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type)
+  FROM pg_class c, LATERAL aclexplode(c.relacl) a WHERE c.relnamespace = 'infer'::regnamespace AND a.grantee <> c.relowner
+  GROUP BY 1, 2, 3 ORDER BY c.relname COLLATE "C", 3;
+-- nobody but superusers gets to the wrapper without a grant, nor makes anything in the schema
+SELECT fdwacl IS NULL FROM pg_foreign_data_wrapper WHERE fdwname = 'pg_inference';
+SELECT has_schema_privilege('infer_priv_user', 'infer', 'USAGE'), has_schema_privilege('infer_priv_user', 'infer', 'CREATE');
 -- everything has a comment
 SELECT pg_describe_object(d.classid, d.objid, 0) FROM pg_depend d JOIN pg_extension e ON d.refobjid = e.oid
 WHERE e.extname = 'pg_inference' AND d.deptype = 'e' AND d.classid IN ('pg_proc'::regclass, 'pg_class'::regclass, 'pg_foreign_data_wrapper'::regclass)
@@ -95,6 +108,24 @@ WHERE e.extname = 'pg_inference' AND d.deptype = 'e' AND d.classid IN ('pg_proc'
 \getenv srcdir PG_ABS_SRCDIR
 \set script :srcdir '/../sql/pg_inference--0.1.0.sql'
 \i :script
+-- nobody who made the schema before can have put something of his beside the functions
+CREATE DATABASE infer_priv_trap TEMPLATE template0;
+ALTER DATABASE infer_priv_trap OWNER TO infer_priv_user;
+\set before :DBNAME
+\connect infer_priv_trap
+SET ROLE infer_priv_user;
+CREATE SCHEMA infer;
+CREATE FUNCTION infer.complete(text, text) RETURNS text LANGUAGE sql AS $$ SELECT 'trapped' $$;
+RESET ROLE;
+\set VERBOSITY terse
+CREATE EXTENSION pg_inference;
+ALTER SCHEMA infer OWNER TO CURRENT_USER;
+DROP FUNCTION infer.complete(text, text);
+CREATE EXTENSION pg_inference;
+SELECT infer.version() <> '';
+\set VERBOSITY default
+\connect :before
+DROP DATABASE infer_priv_trap;
 -- dropping the extension takes servers and models along only if told so
 \set VERBOSITY terse
 DROP EXTENSION pg_inference;
