@@ -354,7 +354,13 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'infer_stat_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
+CREATE FUNCTION infer.reset_usage()
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_reset_usage'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+
 REVOKE ALL ON FUNCTION infer.call_support(internal) FROM PUBLIC;
+REVOKE ALL ON FUNCTION infer.reset_usage() FROM PUBLIC;
 REVOKE ALL ON FUNCTION infer._stat_admission() FROM PUBLIC;
 REVOKE ALL ON FUNCTION infer._stat_models() FROM PUBLIC;
 REVOKE ALL ON TABLE infer.stat_admission FROM PUBLIC;
@@ -494,7 +500,7 @@ COMMENT ON COLUMN infer.stat_progress.rows_per_second IS 'rows by the time since
 COMMENT ON FUNCTION infer._stat_usage() IS
 	'Source of the view infer.stat_usage';
 COMMENT ON VIEW infer.stat_usage IS
-	'What calls have taken, per day, database, role and model: of roles whose statistics you may see, of all databases, since start. Raises unless the library was preloaded';
+	'What calls have taken, per day, database, role and model: of roles whose statistics you may see, of all databases. Kept over restarts. Raises unless the library was preloaded';
 COMMENT ON COLUMN infer.stat_usage.day IS 'day in UTC on which it was sent; NULL: older days, folded for lack of room';
 COMMENT ON COLUMN infer.stat_usage.datname IS 'database of the call';
 COMMENT ON COLUMN infer.stat_usage.usename IS 'role that pays: the session user, whatever SET ROLE and SECURITY DEFINER say; NULL: dropped since, or nobody had room';
@@ -517,6 +523,8 @@ COMMENT ON FUNCTION infer.call_support(internal) IS
 	'Planner support of the functions that call models: their cost';
 COMMENT ON FUNCTION infer.retained_bytes() IS
 	'Bytes of requests that this session keeps because they may have to be sent again: calls with a delivery other than single';
+COMMENT ON FUNCTION infer.reset_usage() IS
+	'Forgets what calls have taken, of all roles and days: budgets of today begin anew, also after a start that could not read what was spent. For superusers, and roles granted EXECUTE';
 COMMENT ON FUNCTION infer.stat_reset() IS
 	'Sets the counters and peaks of infer.stat_admission to zero, where the limits stay, and forgets what infer.stat_models shows. For superusers, and roles granted EXECUTE';
 COMMENT ON FUNCTION infer.statement_errors() IS

@@ -196,6 +196,8 @@ SELECT pg_temp.attempt($$SELECT count(infer.complete('infer_f/m', 'budget ' || i
 SELECT pg_temp.attempt($$SELECT count(infer.complete('infer_f/m', 'budget ' || i % 2)) FROM generate_series(1, 9) AS i$$);
 SELECT pg_temp.attempt($$SELECT count(infer.complete('infer_f/m', 'budget ' || i)) FROM generate_series(1, 3) AS i$$);
 RESET pg_inference.statement_call_budget;
+SET pg_inference.statement_token_budget = 20;
+SELECT pg_temp.attempt($$SELECT infer.complete('infer_f/m', 'one') || infer.complete('infer_f/m', 'two')$$);
 SET pg_inference.statement_token_budget = 4;
 SELECT pg_temp.attempt($$SELECT infer.complete('infer_f/m', 'one') || infer.complete('infer_f/m', 'two')$$);
 RESET pg_inference.statement_token_budget;

@@ -6,10 +6,11 @@ RESET client_min_messages;
 \set url :mock_url '/v1'
 SELECT current_user AS me \gset
 CREATE SERVER infer_u FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', admission_key 'usage', max_batch_size '4');
+CREATE SERVER infer_u_shut FOREIGN DATA WRAPPER pg_inference OPTIONS (url 'http://127.0.0.1:1/v1');
 CREATE ROLE infer_usage_a LOGIN;
 CREATE ROLE infer_usage_b LOGIN;
 GRANT infer_usage_b TO infer_usage_a;
-GRANT USAGE ON FOREIGN SERVER infer_u TO infer_usage_a, infer_usage_b;
+GRANT USAGE ON FOREIGN SERVER infer_u, infer_u_shut TO infer_usage_a, infer_usage_b;
 SELECT FROM infer.create_model('priced', 'complete', 'infer_u', 'p', 2, 10);
 SELECT FROM infer.create_model('gratis', 'complete', 'infer_u', 'g', 0, 0);
 SELECT FROM infer.create_model('half', 'complete', 'infer_u', 'h', input_price => 2);
@@ -59,7 +60,16 @@ SELECT reason, execution FROM infer.try_complete('infer_u/f', '[[mock:json]]', '
 SELECT * FROM spent WHERE remote_model IN ('e', 'f');
 -- what never left is nothing
 SELECT reason, execution FROM infer.try_chat('infer_u/n', '{"no": "list"}');
+SELECT reason, execution FROM infer.try_complete('infer_u_shut/n', 'a', '{}', '{"max_attempts": 1}');
 SELECT count(*) FROM spent WHERE remote_model = 'n';
+SELECT count(*) FROM infer.stat_usage WHERE server = 'infer_u_shut';
+-- hits of calls that are made one by one are told at the end of their statement at the latest
+DO $$ BEGIN FOR i IN 1 .. 5 LOOP PERFORM infer.complete('infer_u/single', 'a'); END LOOP; END $$;
+SELECT attempts, memo_hits FROM spent WHERE remote_model = 'single';
+BEGIN;
+DO $$ BEGIN FOR i IN 1 .. 5 LOOP PERFORM infer.complete('infer_u/single', 'a'); END LOOP; RAISE division_by_zero; END $$;
+ROLLBACK;
+SELECT attempts, memo_hits FROM spent WHERE remote_model = 'single';
 
 -- who pays is who sits there, whoever he says he is
 SELECT udefiner('as its owner') IS NOT NULL AS answered;
@@ -93,6 +103,6 @@ DROP VIEW spent;
 DROP FUNCTION udefiner;
 SELECT count(infer.drop_model(name)::text) FROM infer.models WHERE server = 'infer_u';
 DROP OWNED BY infer_usage_a, infer_usage_b;
-DROP SERVER infer_u;
+DROP SERVER infer_u, infer_u_shut;
 DROP ROLE infer_usage_a;
 DROP ROLE infer_usage_b;

@@ -1,6 +1,6 @@
 /*
  * api/stats.c - what infer.stat_admission, stat_models, stat_progress and stat_usage show, and
- * infer.stat_reset().
+ * infer.stat_reset() and reset_usage().
  */
 #include "postgres.h"
 
@@ -22,6 +22,7 @@
 #include "shmem/progress.h"
 #include "shmem/usage.h"
 
+PG_FUNCTION_INFO_V1(infer_reset_usage);
 PG_FUNCTION_INFO_V1(infer_stat_admission);
 PG_FUNCTION_INFO_V1(infer_stat_models);
 PG_FUNCTION_INFO_V1(infer_stat_progress);
@@ -384,4 +385,15 @@ Datum
 infer_retained_bytes(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(infer_call_retained_bytes());
+}
+
+/* Forgets what calls have taken, also of today, of all roles. Who may: by EXECUTE privilege. */
+Datum
+infer_reset_usage(PG_FUNCTION_ARGS)
+{
+	infer_require_preload();
+	if (!infer_usage_reset())
+		ereport(WARNING, (errmsg("usage was reset, but could not be written to its file"),
+						  errhint("The server's log says why. It is written again later.")));
+	PG_RETURN_VOID();
 }

@@ -1,56 +1,255 @@
 /*
- * call/budget.c - statement_call_budget and statement_token_budget, looked at before a request
- * leaves.
+ * call/budget.c - the budgets of a statement and of a role's day, held against what a request may
+ * take before it leaves.
  *
- * The memo counts (an input once, however often it is attempted; tokens as answers report them),
- * for it belongs to the statement like the budgets do.
+ * What a statement has spent is in its memo, what a role has spent today in shared memory
+ * (shmem/usage.h), where it is checked and charged under one lock, so that all sessions of a role
+ * together keep its limits.  A request that does not fit is cut: what fits is sent, and only the
+ * answers beyond it fail.  Calls are exact.  Tokens and cost are guesses until the answer says what
+ * they were (usage.c corrects them), so requests that take more than was guessed may exceed a
+ * limit.
+ *
+ * A budget that cannot be held against anything is used up: a model without prices under a budget
+ * of cost, a role whose spending of today is not known.
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+
 #include "call/internal.h"
+#include "shmem/usage.h"
+
+/* A kind of limit: the setting, and what to do where it is reached. */
+typedef struct Limit
+{
+	const char *setting;
+	const char *hint;
+} Limit;
+
+#define OF_STATEMENT(setting)                                                                      \
+	{                                                                                              \
+		setting, "Raise " setting ", or ask for fewer rows."                                       \
+	}
+#define OF_DAY(setting)                                                                            \
+	{                                                                                              \
+		setting,                                                                                   \
+			"The next day begins at midnight UTC. A superuser can raise " setting " for the role." \
+	}
+
+static const Limit of_statement[] = {
+	[INFER_BUDGET_CALLS] = OF_STATEMENT("pg_inference.statement_call_budget"),
+	[INFER_BUDGET_TOKENS] = OF_STATEMENT("pg_inference.statement_token_budget"),
+	[INFER_BUDGET_COST] = OF_STATEMENT("pg_inference.statement_cost_budget"),
+};
+static const Limit of_day[] = {
+	[INFER_BUDGET_CALLS] = OF_DAY("pg_inference.daily_call_budget"),
+	[INFER_BUDGET_TOKENS] = OF_DAY("pg_inference.daily_token_budget"),
+	[INFER_BUDGET_COST] = OF_DAY("pg_inference.daily_cost_budget"),
+};
+
+static InferAmount
+statement_limits(void)
+{
+	return (InferAmount){infer_guc_statement_call_budget, infer_guc_statement_token_budget,
+						 infer_guc_statement_cost_budget};
+}
+
+static InferAmount
+daily_limits(void)
+{
+	return (InferAmount){infer_guc_daily_call_budget, infer_guc_daily_token_budget,
+						 infer_guc_daily_cost_budget};
+}
 
 static void
-fail_for_calls(InferBatch *batch)
+fail(InferBatch *batch, const char *hint, const char *detail)
 {
-	char detail[128];
-
-	snprintf(detail, sizeof(detail),
-			 "pg_inference.statement_call_budget is %d, and as many calls were made",
-			 infer_guc_statement_call_budget);
+	for (int i = 0; i < batch->nanswers; i++)
+		batch->answers[i]->hint = hint;
 	infer_finish_fail(batch, INFER_REASON_BUDGET, INFER_NOT_ADMITTED, 0, detail);
 }
 
+/* Is the answer another call to this budget? An input counts once in a statement, however often it
+ * is attempted; on a role's day, once for each batch that carries it. */
+static bool
+is_call(const InferBatch *batch, int i, bool daily)
+{
+	return daily ? batch->charge.calls == 0 : !batch->answers[i]->counted;
+}
+
+/* So many of the batch's answers fit, and would take that; kind: the limit of the one that does
+ * not. */
+static int
+count_fitting(const InferBatch *batch, bool daily, const InferAmount *used,
+			  const InferAmount *limits, InferAmount *takes, InferBudgetKind *kind)
+{
+	size_t bytes = 0;
+
+	*takes = (InferAmount){0};
+	*kind = INFER_BUDGET_NONE;
+	for (int i = 0; i < batch->nanswers; i++)
+	{
+		InferAmount next = {.calls = takes->calls + (is_call(batch, i, daily) ? 1 : 0)};
+
+		bytes += batch->answers[i]->input_len;
+		infer_usage_guess(batch->class, bytes, i + 1, &next);
+		*kind = infer_budget_exceeded(used, limits, &next);
+		if (*kind != INFER_BUDGET_NONE)
+			return i;
+		*takes = next;
+	}
+	return batch->nanswers;
+}
+
+/* "... is 1000, used are 990, and the next call may take 30" */
+static void
+describe(const InferBatch *batch, const Limit *limit, InferBudgetKind kind, const char *when,
+		 const InferAmount *limits, const InferAmount *used, const InferAmount *next, char *detail,
+		 size_t size)
+{
+	if (kind == INFER_BUDGET_CALLS)
+		snprintf(detail, size, "%s is " INT64_FORMAT ", used are " INT64_FORMAT "%s",
+				 limit->setting, limits->calls, used->calls, when);
+	else if (kind == INFER_BUDGET_TOKENS)
+		snprintf(detail, size,
+				 "%s is " INT64_FORMAT ", used are " INT64_FORMAT
+				 "%s, and the next call may take " INT64_FORMAT,
+				 limit->setting, limits->tokens, used->tokens, when, next->tokens);
+	else
+		snprintf(detail, size, "%s is %g, used are %g%s, and the next call may take %g",
+				 limit->setting, limits->cost, used->cost, when, next->cost);
+}
+
 /*
- * Is there anything that forbids sending it at all? Then the batch fails, and false is returned.
- * The calls that the statement has left are made: only the answers beyond them fail.
+ * Keeps what fits under the limits and fails the rest; false if nothing fits, then the batch is
+ * gone.  What is cut off has been through whatever the batch has been through.
+ */
+static bool
+cut(InferBatch *batch, bool daily, const InferAmount *used, const InferAmount *limits)
+{
+	InferAmount takes;
+	InferAmount after = *used;
+	InferAmount next = {0};
+	InferBudgetKind kind;
+	int n = count_fitting(batch, daily, used, limits, &takes, &kind);
+	InferBatch *rest = batch;
+	const Limit *limit;
+	char detail[256];
+
+	if (n == batch->nanswers)
+		return true;
+	limit = daily ? &of_day[kind] : &of_statement[kind];
+	infer_amount_add(&after, &takes);
+	infer_usage_guess(batch->class, batch->answers[n]->input_len, 1, &next);
+	describe(batch, limit, kind, daily ? " today" : "", limits, &after, &next, detail,
+			 sizeof(detail));
+	if (n > 0)
+	{
+		infer_buf_reset(&batch->body);
+		rest = infer_batch_new(batch->client, batch->class);
+		infer_batch_split(batch, rest, n);
+		rest->attempts = batch->attempts;
+		rest->floor = batch->floor;
+		rest->first_sent_us = batch->first_sent_us;
+	}
+	fail(rest, limit->hint, detail);
+	return n > 0;
+}
+
+/* A budget of cost is worth nothing where the cost is not known. */
+static bool
+has_prices(InferBatch *batch)
+{
+	const char *setting = infer_guc_statement_cost_budget > 0
+							  ? of_statement[INFER_BUDGET_COST].setting
+						  : infer_guc_daily_cost_budget > 0 ? of_day[INFER_BUDGET_COST].setting
+															: NULL;
+	char detail[128];
+
+	if (setting == NULL || infer_usage_priced(batch->class))
+		return true;
+	snprintf(detail, sizeof(detail), "%s is set, and the prices of this model are not known",
+			 setting);
+	fail(batch,
+		 "Set its input_price and output_price with infer.create_model() or infer.alter_model(), "
+		 "and call it by its name.",
+		 detail);
+	return false;
+}
+
+/* Charges the role with the batch, or with as much of it as its day allows. */
+static bool
+charge_role(InferBatch *batch)
+{
+	InferAmount limits = daily_limits();
+	InferCharge *charge = &batch->charge;
+	InferAmount wanted;
+	InferAmount used;
+	InferBudgetKind kind;
+	char detail[128];
+
+	for (;;)
+	{
+		InferAmount no_limits = {0};
+
+		(void) count_fitting(batch, true, &no_limits, &no_limits, &wanted, &kind);
+		switch (infer_usage_charge(charge->role, &charge->day, &limits, &wanted, &used))
+		{
+			case INFER_USAGE_CHARGED:
+				charge->reserved = (InferAmount){.tokens = wanted.tokens, .cost = wanted.cost};
+				if (wanted.calls > 0)
+				{
+					charge->calls = wanted.calls;
+					charge->calls_day = charge->day;
+				}
+				return true;
+			case INFER_USAGE_EXCEEDED:
+				if (!cut(batch, true, &used, &limits))
+					return false;
+				break;
+			case INFER_USAGE_FULL:
+				snprintf(detail, sizeof(detail),
+						 "there is no room to count what the role spends: "
+						 "pg_inference.max_usage_entries is %d",
+						 infer_guc_max_usage_entries);
+				fail(batch, "Raise pg_inference.max_usage_entries and restart the server.", detail);
+				return false;
+			case INFER_USAGE_UNREADABLE:
+				fail(batch,
+					 "The server's log says why. A superuser lets all roles begin anew with "
+					 "SELECT infer.reset_usage().",
+					 "the role has a daily budget, and what it has spent today is not known, for "
+					 "the server could not read it");
+				return false;
+		}
+	}
+}
+
+/*
+ * May the batch be sent? What the budgets allow is charged; only the answers beyond that fail.
+ * Where nothing is left the batch is gone, and false is returned.
  */
 bool
 infer_budget_allows(InferBatch *batch)
 {
-	char detail[128];
-	int64 used;
+	InferAmount *spent = infer_memo_spent(batch->class->memo);
+	InferAmount limits = statement_limits();
+	InferAmount daily = daily_limits();
+	InferAmount no_limits = {0};
+	InferAmount takes;
+	InferBudgetKind kind;
 
-	if (!infer_memo_tokens_left(batch->class->memo, &used))
-	{
-		snprintf(detail, sizeof(detail),
-				 "pg_inference.statement_token_budget is %d, used are " INT64_FORMAT,
-				 infer_guc_statement_token_budget, used);
-		infer_finish_fail(batch, INFER_REASON_BUDGET, INFER_NOT_ADMITTED, 0, detail);
+	if (!has_prices(batch))
 		return false;
-	}
+	if (infer_budget_limits(&limits) && !cut(batch, false, spent, &limits))
+		return false;
+	infer_usage_open(batch);
+	if (infer_budget_limits(&daily) && !charge_role(batch))
+		return false;
+	(void) count_fitting(batch, false, spent, &no_limits, &takes, &kind);
 	for (int i = 0; i < batch->nanswers; i++)
-	{
-		InferBatch *rest = batch;
-
-		if (infer_memo_charge_call(batch->answers[i]))
-			continue;
-		if (i > 0)
-		{
-			rest = infer_batch_new(batch->client, batch->class);
-			infer_batch_split(batch, rest, i);
-		}
-		fail_for_calls(rest);
-		return i > 0;
-	}
+		batch->answers[i]->counted = true;
+	infer_amount_add(spent, &takes);
+	batch->charge.guess = (InferAmount){.tokens = takes.tokens, .cost = takes.cost};
 	return true;
 }

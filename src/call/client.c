@@ -38,7 +38,9 @@ client_release(InferOwned *owned)
 		infer_memo_unpin(dlist_container(InferEntry, node, iter.cur)->answer);
 	if (client->last_class != NULL)
 	{
-		infer_usage_flush_hits(client->last_class);
+		/* that of a single call waits for the statement's end, or for company */
+		if (client->stats.memo_hits > 1)
+			infer_usage_flush_hits(client->last_class);
 		infer_memo_class_release(client->last_class);
 	}
 	dlist_delete(&client->node);

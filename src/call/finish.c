@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "call/internal.h"
+#include "shmem/usage.h"
 #include "core/proof.h"
 
 /* One answer has failed; it still is to be resolved. */
@@ -190,4 +191,5 @@ infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 		infer_finish_reply(batch, result);
 	else
 		infer_finish_failure(batch, &finding, result);
+	infer_usage_save_due();
 }

@@ -24,6 +24,7 @@
 
 #include "call/call.h"
 #include "core/batch.h"
+#include "core/budget.h"
 #include "core/buf.h"
 #include "core/proof.h"
 #include "core/retry.h"
@@ -128,7 +129,7 @@ struct InferAnswer
 	InferAnswerState state;
 	InferBatch *batch; /* while BATCHED */
 	int pins;
-	bool counted;   /* its call was counted against the budget */
+	bool counted;   /* its call is in what the statement has spent */
 	dlist_node lru; /* in memo->lru while pins == 0 and DONE */
 	size_t bytes;   /* all of it, for the budgets */
 	/* the result */
@@ -137,6 +138,7 @@ struct InferAnswer
 	struct varlena *value; /* real[], text or jsonb */
 	bool truncated;        /* the value ends at a limit of tokens, and was accepted */
 	char *detail;          /* of a failure; NULL if there is none */
+	const char *hint;      /* static; NULL: the reason's own */
 	char *usage;           /* JSON in UTF-8, NULL if none */
 	int http_status;
 	int attempts;
@@ -154,11 +156,13 @@ struct InferEntry
 /* What a batch is charged with (usage.c). */
 typedef struct InferCharge
 {
-	int32 day; /* of the attempt */
-	Oid role;  /* who pays */
-	bool open; /* an attempt is under way */
-	int64 guess_input;
-	int64 guess_output;
+	Oid role;             /* who pays */
+	int32 day;            /* of the attempt */
+	bool open;            /* an attempt is under way */
+	InferAmount guess;    /* so much of it is in what the statement has spent */
+	InferAmount reserved; /* ... and the role, if it has a budget */
+	int64 calls;          /* of the batch, that the role is charged with ... */
+	int32 calls_day;      /* ... on that day */
 	/* how it ended */
 	bool left;
 	bool failed;
@@ -267,6 +271,9 @@ extern uint64 infer_memo_id(InferMemo *memo);
 extern bool infer_memo_charge_call(InferAnswer *answer);
 extern void infer_memo_charge_tokens(InferMemo *memo, int64 tokens);
 extern bool infer_memo_tokens_left(InferMemo *memo, int64 *used);
+
+/* What its statement has spent: calls once an answer, the guesses of requests on their way. */
+extern InferAmount *infer_memo_spent(InferMemo *memo);
 extern InferTolerance *infer_memo_tolerance(InferMemo *memo);
 extern void infer_memo_init(void);
 
@@ -353,7 +360,12 @@ extern int64 infer_usage_guess_input(size_t bytes);
 extern bool infer_usage_priced(const InferClass *class);
 /* 0 if it has no prices. */
 extern double infer_usage_cost(const InferClass *class, int64 input, int64 output);
-extern void infer_usage_begin(InferBatch *batch);
+/* Tokens and cost of so many inputs; calls stay. */
+extern void infer_usage_guess(const InferClass *class, size_t bytes, int n, InferAmount *amount);
+/* An attempt begins; what is charged for it now is corrected or given back at its end. */
+extern void infer_usage_open(InferBatch *batch);
+/* n answers of a batch went to another one. */
+extern void infer_usage_split(InferBatch *from, InferBatch *into, int n);
 extern void infer_usage_found(InferBatch *batch, const InferFinding *finding, bool left);
 extern void infer_usage_landed(InferBatch *batch);
 extern void infer_usage_end(InferBatch *batch);

@@ -79,8 +79,7 @@ struct InferMemo
 	int nidle;
 	int64 pins;
 	size_t idle_bytes; /* of the answers in lru */
-	int64 calls;       /* distinct inputs sent */
-	int64 tokens;      /* as answers reported them */
+	InferAmount spent;
 	InferTolerance tolerance;
 	uint64 id; /* 0 = not drawn yet */
 };
@@ -388,31 +387,10 @@ infer_memo_done(InferAnswer *answer, size_t bytes)
 	answer->bytes += bytes;
 }
 
-/* False when the statement has no calls left. */
-bool
-infer_memo_charge_call(InferAnswer *answer)
+InferAmount *
+infer_memo_spent(InferMemo *memo)
 {
-	if (answer->counted)
-		return true;
-	if (infer_guc_statement_call_budget > 0 &&
-		answer->memo->calls >= infer_guc_statement_call_budget)
-		return false;
-	answer->memo->calls++;
-	answer->counted = true;
-	return true;
-}
-
-void
-infer_memo_charge_tokens(InferMemo *memo, int64 tokens)
-{
-	memo->tokens += tokens;
-}
-
-bool
-infer_memo_tokens_left(InferMemo *memo, int64 *used)
-{
-	*used = memo->tokens;
-	return infer_guc_statement_token_budget == 0 || memo->tokens < infer_guc_statement_token_budget;
+	return &memo->spent;
 }
 
 InferTolerance *

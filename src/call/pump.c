@@ -146,6 +146,7 @@ batch_add(InferBatch *batch, InferAnswer *answer)
 void
 infer_batch_split(InferBatch *batch, InferBatch *into, int from)
 {
+	infer_usage_split(batch, into, batch->nanswers - from);
 	for (int i = from; i < batch->nanswers; i++)
 	{
 		InferAnswer *answer = batch->answers[i];
@@ -364,7 +365,6 @@ send_batch(InferBatch *batch, const InferSecrets *secrets)
 		infer_finish_fail(batch, INFER_REASON_INTERNAL, INFER_NOT_ADMITTED, 0, "out of memory");
 		return;
 	}
-	infer_usage_begin(batch);
 	batch->attempts++;
 	if (batch->first_sent_us == 0)
 		batch->first_sent_us = infer_now_us();

@@ -122,7 +122,6 @@ count_tokens(InferBatch *batch, const InferReply *reply)
 	batch->charge.output = reply->completion_tokens;
 	stats->prompt_tokens += prompt;
 	stats->completion_tokens += completion;
-	infer_memo_charge_tokens(batch->class->memo, prompt + completion);
 	return reply->prompt_tokens < 0 && reply->completion_tokens < 0 ? -1 : prompt + completion;
 }
 

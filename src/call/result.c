@@ -39,6 +39,7 @@ describe_failure(const InferAnswer *answer, InferFailure *failure)
 		.model = answer->class->target->model,
 		.detail = answer->detail,
 		.retry_denied = answer->retry_denied,
+		.hint = answer->hint,
 	};
 }
 

@@ -1,5 +1,6 @@
 /*
- * call/usage.c - what each attempt took goes to infer.stat_usage.
+ * call/usage.c - what each attempt took goes to infer.stat_usage, and corrects what was charged for
+ * it before it left (budget.c).
  *
  * An attempt counts when a byte of it may have left.  Its tokens are those that its answer reports;
  * where nobody tells, though it may have been executed, they are what was guessed before, and the
@@ -42,6 +43,16 @@ infer_usage_cost(const InferClass *class, int64 input, int64 output)
 	return (input * target->input_price + output * Max(target->output_price, 0)) / 1e6;
 }
 
+void
+infer_usage_guess(const InferClass *class, size_t bytes, int n, InferAmount *amount)
+{
+	int64 input = infer_usage_guess_input(bytes);
+	int64 output = n * class->output_guess;
+
+	amount->tokens = input + output;
+	amount->cost = infer_usage_cost(class, input, output);
+}
+
 /* Memo hits are counted by class, and told with whatever else is told. */
 static int64
 take_hits(InferClass *class)
@@ -64,20 +75,29 @@ note(const InferClass *class, const InferCharge *charge, const InferUsage *usage
 	infer_usage_note(&key, target->server->name, usage, account);
 }
 
-/* Begins an attempt: whose it is, of which day, and what it may take. */
+/* Begins an attempt: whose it is, and of which day. */
 void
-infer_usage_begin(InferBatch *batch)
+infer_usage_open(InferBatch *batch)
 {
 	InferCharge *charge = &batch->charge;
 
 	charge->open = true;
-	charge->day = infer_usage_today();
 	charge->role = GetSessionUserId();
-	charge->guess_input = infer_usage_guess_input(batch->bytes);
-	charge->guess_output = batch->nanswers * batch->class->output_guess;
+	charge->day = infer_usage_today();
+	charge->guess = charge->reserved = (InferAmount){0};
 	charge->left = charge->failed = false;
 	charge->execution = INFER_NOT_ADMITTED;
 	charge->input = charge->output = -1;
+}
+
+void
+infer_usage_split(InferBatch *from, InferBatch *into, int n)
+{
+	into->charge.role = from->charge.role;
+	into->charge.calls_day = from->charge.calls_day;
+	into->charge.calls = Min(from->charge.calls, n);
+	into->charge.executed = from->charge.executed;
+	from->charge.calls -= into->charge.calls;
 }
 
 /* The attempt ended so. A reply adds its tokens. */
@@ -89,16 +109,40 @@ infer_usage_found(InferBatch *batch, const InferFinding *finding, bool left)
 	batch->charge.execution = finding->execution;
 }
 
+/* What an attempt took, as far as anybody knows. */
+static void
+count_spending(const InferBatch *batch, InferUsage *usage)
+{
+	const InferCharge *charge = &batch->charge;
+	const InferClass *class = batch->class;
+	bool told = charge->input >= 0 || charge->output >= 0;
+
+	if (charge->execution == INFER_NOT_ADMITTED && !told)
+		return;
+	usage->input_tokens = told ? Max(charge->input, 0) : infer_usage_guess_input(batch->bytes);
+	usage->output_tokens = told ? Max(charge->output, 0) : batch->nanswers * class->output_guess;
+	usage->estimated = told ? 0 : 1;
+	usage->cost = infer_usage_cost(class, usage->input_tokens, usage->output_tokens);
+	usage->unpriced = infer_usage_priced(class) ? 0 : 1;
+}
+
+/* What is to be added where something was charged before. */
+static InferAmount
+correction(const InferUsage *usage, const InferAmount *charged)
+{
+	return (InferAmount){.tokens = usage->input_tokens + usage->output_tokens - charged->tokens,
+						 .cost = usage->cost - charged->cost};
+}
+
 /* The attempt is over. */
 void
 infer_usage_landed(InferBatch *batch)
 {
 	InferCharge *charge = &batch->charge;
 	InferClass *class = batch->class;
-	bool executed = charge->execution != INFER_NOT_ADMITTED;
-	bool told = charge->input >= 0 || charge->output >= 0;
 	InferUsage usage = {0};
-	InferAmount account;
+	InferAmount of_statement;
+	InferAmount of_role;
 
 	if (!charge->open)
 		return;
@@ -111,38 +155,39 @@ infer_usage_landed(InferBatch *batch)
 		usage.failed = charge->failed ? 1 : 0;
 		charge->repeated = true;
 	}
-	if (executed || told)
+	count_spending(batch, &usage);
+	of_statement = correction(&usage, &charge->guess);
+	of_role = correction(&usage, &charge->reserved);
+	if (charge->execution != INFER_NOT_ADMITTED && !charge->executed)
 	{
-		usage.input_tokens = told ? Max(charge->input, 0) : charge->guess_input;
-		usage.output_tokens = told ? Max(charge->output, 0) : charge->guess_output;
-		usage.estimated = told ? 0 : 1;
-		usage.cost = infer_usage_cost(class, usage.input_tokens, usage.output_tokens);
-		usage.unpriced = infer_usage_priced(class) ? 0 : 1;
-	}
-	if (executed && !charge->executed)
-	{
-		usage.calls = batch->nanswers;
 		charge->executed = true;
+		usage.calls = batch->nanswers;
+		of_role.calls = batch->nanswers - charge->calls;
 	}
-	account = (InferAmount){.calls = usage.calls,
-							.tokens = usage.input_tokens + usage.output_tokens,
-							.cost = usage.cost};
+	infer_amount_add(infer_memo_spent(class->memo), &of_statement);
 	if (charge->left || usage.memo_hits > 0)
-		note(class, charge, &usage, &account);
+		note(class, charge, &usage, &of_role);
+	else if (of_role.tokens != 0 || of_role.cost != 0)
+		infer_usage_correct(charge->role, charge->day, &of_role);
 }
 
-/* The batch is nobody's any more; what is still on its way may have been executed. */
+/* The batch is nobody's any more; what is still on its way may have been executed.  Calls that were
+ * not can be made by somebody else. */
 void
 infer_usage_end(InferBatch *batch)
 {
 	InferCharge *charge = &batch->charge;
 
-	if (!charge->open)
-		return;
-	charge->left = batch->transfer != NULL && infer_transfer_left(batch->transfer);
-	charge->failed = true;
-	charge->execution = charge->left ? INFER_MAYBE_EXECUTED : INFER_NOT_ADMITTED;
-	infer_usage_landed(batch);
+	if (charge->open)
+	{
+		charge->left = batch->transfer != NULL && infer_transfer_left(batch->transfer);
+		charge->failed = true;
+		charge->execution = charge->left ? INFER_MAYBE_EXECUTED : INFER_NOT_ADMITTED;
+		infer_usage_landed(batch);
+	}
+	if (charge->calls > 0 && !charge->executed)
+		infer_usage_correct(charge->role, charge->calls_day,
+							&(InferAmount){.calls = -charge->calls});
 }
 
 /* Memo hits of a class that is about to be forgotten, or whose client has gone. */

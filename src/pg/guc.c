@@ -28,6 +28,10 @@ bool infer_guc_plan_time_calls = true;
 bool infer_guc_allow_inline_keys = false;
 int infer_guc_statement_call_budget = 0;
 int infer_guc_statement_token_budget = 0;
+double infer_guc_statement_cost_budget = 0;
+int infer_guc_daily_call_budget = 0;
+int infer_guc_daily_token_budget = 0;
+double infer_guc_daily_cost_budget = 0;
 int infer_guc_on_error = INFER_ON_ERROR_FAIL;
 int infer_guc_truncated = INFER_TRUNCATED_ERROR;
 int infer_guc_max_attempts = 4;
@@ -54,6 +58,7 @@ int infer_guc_limiter_start = 16;
 int infer_guc_max_admission_keys = 256;
 int infer_guc_max_usage_entries = 2048;
 int infer_guc_usage_day_offset = 0;
+int infer_guc_usage_save_interval = 10000;
 char *infer_guc_allowed_hosts = NULL;
 
 bool infer_preloaded = false;
@@ -205,6 +210,27 @@ define_limiter_settings(void)
 		&infer_guc_limiter_start, 16, 1, 1000000, PGC_SUSET, 0, NULL, NULL, NULL);
 }
 
+/* A session cannot give itself more: they are for ALTER ROLE ... SET. */
+static void
+define_daily_budgets(void)
+{
+	DefineCustomIntVariable("pg_inference.daily_call_budget",
+							"Most calls that the session's user may make in a day; 0 sets no "
+							"limit.",
+							"Over all its sessions and databases, from midnight UTC.",
+							&infer_guc_daily_call_budget, 0, 0, INT_MAX, PGC_SUSET, 0, NULL, NULL,
+							NULL);
+	DefineCustomRealVariable("pg_inference.daily_cost_budget",
+							 "Most that the session's user may spend in a day; 0 sets no limit.",
+							 "In the currency of the models' prices.", &infer_guc_daily_cost_budget,
+							 0, 0, 1e15, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.daily_token_budget",
+							"Most tokens that the session's user may use in a day; 0 sets no "
+							"limit.",
+							NULL, &infer_guc_daily_token_budget, 0, 0, INT_MAX, PGC_SUSET, 0, NULL,
+							NULL, NULL);
+}
+
 static void
 define_settings_a_to_m(void)
 {
@@ -238,6 +264,7 @@ define_settings_a_to_m(void)
 		"after the connection of the first has ended, unless_failed as "
 		"well, but gives up when the server keeps failing.",
 		&infer_guc_delivery, INFER_DELIVERY_SINGLE, deliveries, PGC_USERSET, 0, NULL, NULL, NULL);
+	define_daily_budgets();
 	DefineCustomIntVariable("pg_inference.dispatch_batch_size", "Most inputs per request.",
 							"-1 takes the server's limit, 0 sends only full batches and the rest "
 							"at the end of input.",
@@ -296,6 +323,11 @@ define_usage_settings(void)
 							"Days added to today's date for usage and budgets, for tests.", NULL,
 							&infer_guc_usage_day_offset, 0, -36500, 36500, PGC_SUSET,
 							GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.usage_save_interval",
+							"Time between two times that usage is written to its file.",
+							"A crash forgets what was spent since; 0 writes after each request.",
+							&infer_guc_usage_save_interval, 10000, 0, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
 static void
@@ -359,10 +391,13 @@ define_settings_n_to_z(void)
 							"Repeated attempts of a call are not counted.",
 							&infer_guc_statement_call_budget, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
 							NULL, NULL);
+	DefineCustomRealVariable(
+		"pg_inference.statement_cost_budget", "Most that one statement may spend; 0 sets no limit.",
+		"In the currency of the models' prices.", &infer_guc_statement_cost_budget, 0, 0, 1e15,
+		PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_inference.statement_token_budget",
 							"Most tokens that one statement may use; 0 sets no limit.",
-							"Counted from what answers report, so that requests in flight may "
-							"exceed it.",
+							"Requests on their way count as estimated, answers as they report.",
 							&infer_guc_statement_token_budget, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
 							NULL, NULL);
 	DefineCustomEnumVariable("pg_inference.streaming_mode",

@@ -42,7 +42,7 @@ extern bool infer_guc_place_calls;            /* user, off */
 extern bool infer_guc_plan_time_calls;        /* user; enum allow (true) | error (false) */
 extern bool infer_guc_allow_inline_keys;      /* superuser, off */
 extern int infer_guc_statement_call_budget;   /* user, 0 = off; calls sent (attempts not counted) */
-extern int infer_guc_statement_token_budget;  /* user, 0 = off; tokens that answers reported */
+extern int infer_guc_statement_token_budget;  /* user, 0 = off; guessed, then as answers report */
 extern int infer_guc_on_error;                /* user, InferOnError */
 extern int infer_guc_truncated;               /* user, InferTruncated, error */
 extern int infer_guc_max_attempts;            /* user, 4 */
@@ -71,6 +71,13 @@ extern int infer_guc_max_usage_entries;          /* postmaster, 2048 */
 extern int infer_guc_usage_day_offset;           /* superuser, days, 0 */
 extern char *infer_guc_allowed_hosts;            /* superuser, ''; comma-separated patterns; empty =
 												  * loopback and what servers name */
+
+/* budgets and usage */
+extern double infer_guc_statement_cost_budget; /* user, 0 = off */
+extern int infer_guc_daily_call_budget;        /* superuser, 0 = off */
+extern int infer_guc_daily_token_budget;       /* superuser, 0 = off */
+extern double infer_guc_daily_cost_budget;     /* superuser, 0 = off */
+extern int infer_guc_usage_save_interval;      /* reload, ms, 10 s */
 
 /* True once the library was loaded by shared_preload_libraries of this postmaster. */
 extern bool infer_preloaded;

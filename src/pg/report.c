@@ -117,9 +117,7 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_MISALIGNED] = {"the answer's results cannot be matched to the inputs",
 								 "The server's embeddings must carry a correct index; with "
 								 "pg_inference.streaming_mode = per_row none is needed."},
-	[INFER_REASON_BUDGET] = {"the statement's budget is used up",
-							 "Raise pg_inference.statement_call_budget or "
-							 "pg_inference.statement_token_budget, or ask for fewer rows."},
+	[INFER_REASON_BUDGET] = {"the budget is used up", NULL},
 	[INFER_REASON_ERROR_RATIO] = {"too many calls of the statement failed before it",
 								  "Raise pg_inference.max_error_ratio, or set it to 1."},
 	[INFER_REASON_INTERNAL] = {"the request could not be handled", NULL},
@@ -321,12 +319,12 @@ report_detail(const InferFailure *failure)
 	return buf.data;
 }
 
-/* What to do about it; where the call names the setting that stopped it, only that one. */
+/* What to do about it; where the call knows better than its reason, that. */
 static const char *
 report_hint(const InferFailure *failure)
 {
-	if (failure->reason == INFER_REASON_BUDGET && failure->setting != NULL)
-		return psprintf("Raise %s, or ask for fewer rows.", failure->setting);
+	if (failure->hint != NULL)
+		return failure->hint;
 	if (refused_here(failure))
 		return "Raise pg_inference.retained_memory, make batches smaller, or use the delivery "
 			   "\"single\".";

@@ -14,10 +14,10 @@ typedef struct InferFailure
 	int http_status; /* 0 = none */
 	int attempts;
 	const char *server;
-	const char *model;   /* as the caller wrote it */
-	const char *detail;  /* the remote's words or the library's */
-	const char *setting; /* BUDGET: the setting, else NULL */
-	bool retry_denied;   /* it was not tried again only for want of a retry budget */
+	const char *model;  /* as the caller wrote it */
+	const char *detail; /* the remote's words or the library's */
+	const char *hint;   /* instead of the reason's own; NULL: that */
+	bool retry_denied;  /* it was not tried again only for want of a retry budget */
 } InferFailure;
 
 /* SQLSTATE as ERRCODE: 'R', 'N'|'M'|'X' (or 'C' for configuration), reason code. */
