@@ -28,8 +28,8 @@ parse(InferTask task, const char *body, size_t len, int ninputs)
 	Parsed parsed = {.copy = malloc(len > 0 ? len : 1)};
 
 	memcpy(parsed.copy, body, len);
-	parsed.ok =
-		infer_provider_parse(openai, task, parsed.copy, len, ninputs, &parsed.reply, &parsed.fault);
+	parsed.ok = infer_provider_parse(openai, task, parsed.copy, len, ninputs, false, &parsed.reply,
+									 &parsed.fault);
 	return parsed;
 }
 
@@ -219,6 +219,52 @@ test_usage_of_failures(void)
 		CHECK_ROW(said.prompt_tokens == rows[i].prompt && said.usage_len == p.reply.usage_len,
 				  rows[i].body);
 		done(&p);
+	}
+}
+
+/* The same faults with a replacement for each, in texts and in raw answers. */
+static void
+test_fault_F68_repaired(void)
+{
+#define FFFD "\xef\xbf\xbd"
+	const struct
+	{
+		InferTask task;
+		const char *body;
+		const char *text; /* NULL: refused all the same */
+	} rows[] = {
+		{INFER_TASK_CHAT, CONTENT("\"plain\""), "plain"},
+		{INFER_TASK_CHAT, CONTENT("\"\""), ""},
+		{INFER_TASK_CHAT, CONTENT("\"a\\u0000b\""), "a" FFFD "b"},
+		{INFER_TASK_CHAT, CONTENT("\"\\ud800\\udc00\\ud800x\\udc00\""),
+		 "\xf0\x90\x80\x80" FFFD "x" FFFD},
+		{INFER_TASK_CHAT, CONTENT("\"caf\xe9 \xff\xc3\xa9\""), "caf" FFFD " " FFFD "\xc3\xa9"},
+		{INFER_TASK_CHAT, CONTENT("\"\xe2\x82\""), FFFD FFFD},
+		{INFER_TASK_CHAT, CONTENT("[\"a\xff\", {\"text\":\"\\u0000\"}]"), "a" FFFD FFFD},
+		{INFER_TASK_CALL, "{\"a\": \"\\u0000\\n\\u0041\\u00e9\xff\"}",
+		 "{\"a\": \"" FFFD "\\n\\u0041\xc3\xa9" FFFD "\"}"},
+		{INFER_TASK_CALL, "{\"\\udc00\\\"\": [1.5, null]}", "{\"" FFFD "\\\"\": [1.5, null]}"},
+		{INFER_TASK_CALL, "{\"a\": 1e200000}", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	{
+		InferReply reply;
+		InferFault fault;
+		bool ok = infer_provider_parse(openai, rows[i].task, rows[i].body, strlen(rows[i].body), 1,
+									   true, &reply, &fault);
+		const InferItem *item = ok ? &reply.items[0] : NULL;
+
+		CHECK_ROW(ok, rows[i].body);
+		if (!ok)
+			continue;
+		CHECK_ROW((item->text != NULL) == (rows[i].text != NULL), rows[i].body);
+		CHECK_ROW((item->reason == INFER_REASON_NONE) == (rows[i].text != NULL), rows[i].body);
+		if (item->text != NULL && rows[i].text != NULL)
+			CHECK_ROW(item->text_len == strlen(rows[i].text) &&
+						  memcmp(item->text, rows[i].text, item->text_len) == 0,
+					  rows[i].body);
+		infer_reply_free(&reply);
 	}
 }
 
@@ -573,6 +619,7 @@ main(void)
 	openai = infer_provider_find("openai");
 	TEST(texts);
 	TEST(fault_F68_nul_in_text);
+	TEST(fault_F68_repaired);
 	TEST(finish_reasons);
 	TEST(usage);
 	TEST(usage_of_failures);

@@ -289,8 +289,8 @@ parse(InferTask task, const char *body, size_t len)
 	Parsed parsed = {.copy = malloc(len > 0 ? len : 1)};
 
 	memcpy(parsed.copy, body, len);
-	parsed.ok =
-		infer_provider_parse(openai, task, parsed.copy, len, 1, &parsed.reply, &parsed.fault);
+	parsed.ok = infer_provider_parse(openai, task, parsed.copy, len, 1, false, &parsed.reply,
+									 &parsed.fault);
 	return parsed;
 }
 

@@ -62,11 +62,40 @@ check_usage(const InferReply *reply, const FuzzText *text)
 	REQUIRE(infer_json_value_check(&usage) == INFER_TEXT_FINE);
 }
 
+/* With what is not valid replaced, each text is one that a database takes. */
+static void
+check_repaired(InferTask task, const FuzzText *text, int ninputs)
+{
+	InferReply reply;
+	InferFault fault;
+
+	if (!infer_provider_parse(infer_provider_find("openai"), task, text->data, text->len, ninputs,
+							  true, &reply, &fault))
+		return;
+	for (int i = 0; i < reply.nitems; i++)
+	{
+		InferSlice value = {reply.items[i].text, reply.items[i].text_len, false};
+
+		REQUIRE(!reply.items[i].text_has_nul);
+		if (value.data == NULL)
+			continue;
+		REQUIRE(infer_utf8_valid(value.data, value.len));
+		REQUIRE(memchr(value.data, '\0', value.len) == NULL);
+		if (task == INFER_TASK_CALL)
+		{
+			REQUIRE(model_is_json(value.data, value.len, INFER_JSON_DEPTH, false));
+			REQUIRE(infer_json_value_check(&value) == INFER_TEXT_FINE);
+		}
+	}
+	infer_reply_free(&reply);
+}
+
 bool
 fuzz_parse(InferTask task, const FuzzText *text, int ninputs, InferReply *reply, InferFault *fault)
 {
+	check_repaired(task, text, ninputs);
 	if (!infer_provider_parse(infer_provider_find("openai"), task, text->data, text->len, ninputs,
-							  reply, fault))
+							  false, reply, fault))
 	{
 		check_fault(fault);
 		REQUIRE(reply->nitems == 0 && reply->items == NULL && reply->arena == NULL);

@@ -176,7 +176,7 @@ check_planning(const InferClass *class)
 					 "pg_inference.plan_time_calls to \"allow\".")));
 }
 
-/* The input argument as UTF-8 bytes, in the current context (or in the datum). */
+/* The input argument as it is, in the current context (or in the datum). */
 static const char *
 input_bytes(const InferFunction *function, Datum input, size_t *len)
 {
@@ -196,15 +196,25 @@ input_bytes(const InferFunction *function, Datum input, size_t *len)
 		bytes = VARDATA_ANY(t);
 		*len = VARSIZE_ANY_EXHDR(t);
 	}
-	if (GetDatabaseEncoding() != PG_UTF8)
-	{
-		const char *utf8 = pg_server_to_any(bytes, (int) *len, PG_UTF8);
-
-		if (utf8 != bytes)
-			*len = strlen(utf8);
-		bytes = utf8;
-	}
 	return bytes;
+}
+
+/* No input in UTF-8 begins with this byte. */
+#define NO_UTF8 '\xff'
+
+/* The answer of a text that cannot be sent is a failure: in the memo, so that it is one failure. */
+static InferAnswer *
+unsendable_answer(InferClass *class, const char *bytes, size_t len)
+{
+	char *key = MemoryContextAllocHuge(CurrentMemoryContext, len + 1);
+	InferAnswer *answer;
+	bool found;
+
+	key[0] = NO_UTF8;
+	memcpy(key + 1, bytes, len);
+	answer = infer_memo_answer(class, key, len + 1, &found);
+	pfree(key);
+	return answer;
 }
 
 InferEntry *
@@ -216,6 +226,7 @@ infer_call_begin(InferClient *client, const InferFunction *function, const Datum
 	InferEntry *entry;
 	const char *input;
 	size_t len;
+	bool sendable;
 	bool found;
 
 	for (int i = 0; i < function->nargs; i++)
@@ -227,13 +238,17 @@ infer_call_begin(InferClient *client, const InferFunction *function, const Datum
 	class = infer_class_get(client, function, args);
 	input = input_bytes(function, args[1], &len);
 	entry = MemoryContextAlloc(client->entry_context, sizeof(InferEntry));
-	answer = infer_memo_answer(class, input, len, &found);
+	sendable = infer_convert_input(class->options.invalid_text, &input, &len);
+	answer = sendable ? infer_memo_answer(class, input, len, &found)
+					  : unsendable_answer(class, input, len);
 	infer_memo_pin(answer);
 	entry->client = client;
 	entry->answer = answer;
 	dlist_push_tail(&client->entries, &entry->node);
 	client->stats.calls++;
-	if (answer->state == INFER_ANSWER_IDLE)
+	if (answer->state == INFER_ANSWER_IDLE && !sendable)
+		infer_pump_refuse(client, answer, "the input is not valid in the database's encoding");
+	else if (answer->state == INFER_ANSWER_IDLE)
 	{
 		check_planning(class);
 		infer_pump_ask(client, answer);

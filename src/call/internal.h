@@ -64,6 +64,7 @@ typedef struct InferCallOptions
 	int64 rpm;             /* -1 = the server's; 0 = no limit */
 	int64 tpm;
 	InferPriority priority; /* in the key's line */
+	InferInvalidText invalid_text;
 	InferTruncated truncated;
 	char *path; /* infer.call: below the server's url; "" */
 } InferCallOptions;
@@ -295,6 +296,8 @@ extern bool infer_planning_estimates(FunctionCallInfo fcinfo);
 /* pump.c */
 extern InferTransport *infer_pump_transport(void);
 extern void infer_pump_ask(InferClient *client, InferAnswer *answer);
+/* The answer, which nobody asks, fails without being sent. */
+extern void infer_pump_refuse(InferClient *client, InferAnswer *answer, const char *detail);
 extern void infer_pump_collect(void);
 extern void infer_pump_send(InferClient *client);
 extern void infer_pump_flush(InferClient *client, bool starved, bool input_ended);
@@ -345,7 +348,11 @@ extern void infer_lane_feed(InferBatch *batch, const InferOutcome *outcome);
 
 /* convert.c */
 extern struct varlena *infer_convert_value(InferTask task, const char *utf8, size_t len,
-										   MemoryContext context, const char **problem);
+										   InferInvalidText invalid, MemoryContext context,
+										   const char **problem);
+/* A text of the database's in UTF-8, in the current context or where it is.  False: it cannot be
+ * said in UTF-8, and is what it was. */
+extern bool infer_convert_input(InferInvalidText invalid, const char **text, size_t *len);
 extern char *infer_convert_lossy(const char *utf8);
 extern bool infer_convert_jsonb(const char *utf8, Datum *result);
 

@@ -13,9 +13,9 @@
 #include "pg/report.h"
 
 #define KNOWN_OPTIONS                                                                              \
-	"admission_key, delivery, dispatch_batch_size, idempotency_key, max_attempts, "                \
-	"max_concurrency, on_error, "                                                                  \
-	"path, priority, retry, rpm, streaming_mode, timeout, tpm, truncated"
+	"admission_key, delivery, dispatch_batch_size, idempotency_key, invalid_text, max_attempts, "  \
+	"max_concurrency, on_error, path, priority, retry, rpm, streaming_mode, timeout, tpm, "        \
+	"truncated"
 
 typedef struct Word
 {
@@ -34,6 +34,8 @@ static const Word retry_words[] = {{"never", INFER_RETRY_NEVER},
 								   {"ambiguous", INFER_RETRY_AMBIGUOUS},
 								   {NULL, 0}};
 
+static const Word invalid_text_words[] = {
+	{"error", INFER_INVALID_TEXT_ERROR}, {"replace", INFER_INVALID_TEXT_REPLACE}, {NULL, 0}};
 static const Word truncated_words[] = {
 	{"error", INFER_TRUNCATED_ERROR}, {"accept", INFER_TRUNCATED_ACCEPT}, {NULL, 0}};
 
@@ -156,6 +158,8 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 		o->rpm = value_int(name, text, 0, 0, "a number of requests a minute, 0 for no limit");
 	else if (strcmp(name, "tpm") == 0)
 		o->tpm = value_int(name, text, 0, 0, "a number of tokens a minute, 0 for no limit");
+	else if (strcmp(name, "invalid_text") == 0)
+		o->invalid_text = value_word(name, text, invalid_text_words, "\"error\" or \"replace\"");
 	else if (strcmp(name, "truncated") == 0)
 		o->truncated = value_word(name, text, truncated_words, "\"error\" or \"accept\"");
 	else if (strcmp(name, "admission_key") == 0)
@@ -191,6 +195,7 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 		.rpm = -1,
 		.tpm = -1,
 		.priority = infer_guc_priority,
+		.invalid_text = infer_guc_invalid_text,
 		.truncated = infer_guc_truncated,
 		.path = pstrdup(""),
 	};

@@ -281,6 +281,15 @@ infer_pump_ask(InferClient *client, InferAnswer *answer)
 	}
 }
 
+void
+infer_pump_refuse(InferClient *client, InferAnswer *answer, const char *detail)
+{
+	InferBatch *batch = infer_batch_new(client, answer->class);
+
+	batch_add(batch, answer);
+	infer_finish_fail(batch, INFER_REASON_BAD_REQUEST, INFER_NOT_ADMITTED, 0, detail);
+}
+
 /*
  * Moves the open batches that must leave to the ready list.  A short one has no reason to while
  * others of its key wait for permits: it would only join them, and can still grow where it is.

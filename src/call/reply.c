@@ -82,8 +82,8 @@ take_item(InferAnswer *answer, const InferReply *reply, const InferItem *item)
 	}
 	else
 	{
-		answer->value =
-			infer_convert_value(answer->class->task, item->text, item->text_len, context, &problem);
+		answer->value = infer_convert_value(answer->class->task, item->text, item->text_len,
+											answer->class->options.invalid_text, context, &problem);
 		if (answer->value == NULL)
 			infer_answer_fail(answer, INFER_REASON_MALFORMED_REPLY, INFER_EXECUTED, problem);
 	}
@@ -170,7 +170,9 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 	int64 tokens;
 
 	if (!infer_provider_parse(batch->class->provider, batch->class->task, result->body->data,
-							  result->body->len, batch->nanswers, &reply, &fault))
+							  result->body->len, batch->nanswers,
+							  batch->class->options.invalid_text == INFER_INVALID_TEXT_REPLACE,
+							  &reply, &fault))
 	{
 		batch->charge.failed = true;
 		tokens = infer_finish_usage(batch, &reply);

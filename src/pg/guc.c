@@ -33,6 +33,7 @@ int infer_guc_daily_call_budget = 0;
 int infer_guc_daily_token_budget = 0;
 double infer_guc_daily_cost_budget = 0;
 int infer_guc_on_error = INFER_ON_ERROR_FAIL;
+int infer_guc_invalid_text = INFER_INVALID_TEXT_ERROR;
 int infer_guc_truncated = INFER_TRUNCATED_ERROR;
 int infer_guc_max_attempts = 4;
 int infer_guc_delivery = INFER_DELIVERY_SINGLE;
@@ -104,6 +105,12 @@ static const struct config_enum_entry priorities[] = {
 static const struct config_enum_entry on_error_choices[] = {
 	{"fail", INFER_ON_ERROR_FAIL, false},
 	{"null", INFER_ON_ERROR_NULL, false},
+	{NULL, 0, false},
+};
+
+static const struct config_enum_entry invalid_text_choices[] = {
+	{"error", INFER_INVALID_TEXT_ERROR, false},
+	{"replace", INFER_INVALID_TEXT_REPLACE, false},
 	{NULL, 0, false},
 };
 
@@ -282,6 +289,12 @@ define_settings_a_to_m(void)
 							 "where their arguments cannot raise an error.",
 							 &infer_guc_hoist_calls, INFER_HOIST_EXACT, hoist_choices, PGC_USERSET,
 							 GUC_EXPLAIN, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_inference.invalid_text",
+							 "What becomes of text that is not valid, or not in the encoding.",
+							 "error makes it a failed call, replace puts U+FFFD or a question "
+							 "mark in place of what is not valid.",
+							 &infer_guc_invalid_text, INFER_INVALID_TEXT_ERROR,
+							 invalid_text_choices, PGC_USERSET, 0, NULL, NULL, NULL);
 	define_limiter_settings();
 	/* settings of the postmaster can be made only while it starts */
 	if (process_shared_preload_libraries_in_progress)

@@ -15,6 +15,13 @@ typedef enum InferOnError
 	INFER_ON_ERROR_NULL
 } InferOnError;
 
+/* Text that is no text in UTF-8, or that the database's encoding lacks. */
+typedef enum InferInvalidText
+{
+	INFER_INVALID_TEXT_ERROR,
+	INFER_INVALID_TEXT_REPLACE
+} InferInvalidText;
+
 /* An answer that ends at a limit of tokens. */
 typedef enum InferTruncated
 {
@@ -44,6 +51,7 @@ extern bool infer_guc_allow_inline_keys;      /* superuser, off */
 extern int infer_guc_statement_call_budget;   /* user, 0 = off; calls sent (attempts not counted) */
 extern int infer_guc_statement_token_budget;  /* user, 0 = off; guessed, then as answers report */
 extern int infer_guc_on_error;                /* user, InferOnError */
+extern int infer_guc_invalid_text;            /* user, InferInvalidText, error */
 extern int infer_guc_truncated;               /* user, InferTruncated, error */
 extern int infer_guc_max_attempts;            /* user, 4 */
 extern int infer_guc_delivery;                /* user, InferDelivery, single */

@@ -74,6 +74,19 @@ extern bool infer_json_key_is(const InferSlice *key, const char *name);
  * dst may be NULL to check only).  Returns its faults; what is faulty is left out.
  */
 extern InferTextFault infer_json_decode(const InferSlice *string, char *dst, size_t *out_len);
+
+/* U+FFFD in UTF-8. What is not valid is replaced byte by byte, so that a text may grow threefold.
+ */
+#define INFER_REPLACEMENT        "\xEF\xBF\xBD"
+#define INFER_REPLACEMENT_GROWTH 3
+/* The same with a replacement for each fault, a NUL among them, in up to three times the bytes. */
+extern size_t infer_json_decode_repaired(const InferSlice *string, char *dst);
+/* Copies a text into dst, which has three times its size, with a replacement for each byte that is
+ * not UTF-8. Returns its length. */
+extern size_t infer_utf8_repair(const char *s, size_t len, char *dst);
+/* Copies a value that infer_json_value() accepted into dst, likewise, its strings repaired and
+ * their characters beyond ASCII written as they are. */
+extern size_t infer_json_repair(const InferSlice *value, char *dst);
 /* Faults of all strings and numbers in a value that infer_json_value() accepted. */
 extern InferTextFault infer_json_value_check(const InferSlice *value);
 

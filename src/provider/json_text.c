@@ -168,8 +168,45 @@ plain_escape(char letter)
 	}
 }
 
-InferTextFault
-infer_json_decode(const InferSlice *string, char *dst, size_t *out_len)
+size_t
+infer_utf8_repair(const char *s, size_t len, char *dst)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < len;)
+	{
+		size_t n = infer_utf8_char(s + i, len - i);
+
+		if (n > 0)
+			memcpy(dst + used, s + i, n);
+		else
+			memcpy(dst + used, INFER_REPLACEMENT, INFER_REPLACEMENT_GROWTH);
+		used += n > 0 ? n : INFER_REPLACEMENT_GROWTH;
+		i += n > 0 ? n : 1;
+	}
+	return used;
+}
+
+/* A run without escapes, into dst unless that is NULL; *n: bytes written. */
+static InferTextFault
+decode_run(const char *run, size_t len, bool repair, char *dst, size_t *n)
+{
+	if (repair)
+	{
+		*n = infer_utf8_repair(run, len, dst);
+		return INFER_TEXT_FINE;
+	}
+	*n = 0;
+	if (!infer_utf8_valid(run, len))
+		return INFER_TEXT_INVALID;
+	if (dst != NULL)
+		memcpy(dst, run, len);
+	*n = len;
+	return INFER_TEXT_FINE;
+}
+
+static InferTextFault
+decode(const InferSlice *string, bool repair, char *dst, size_t *out_len)
 {
 	const char *p = string->data;
 	const char *end = p + string->len;
@@ -183,26 +220,27 @@ infer_json_decode(const InferSlice *string, char *dst, size_t *out_len)
 
 		if (*p != '\\')
 		{
-			/* a run without escapes, checked as a whole */
 			const char *stop = memchr(p, '\\', (size_t) (end - p));
+			size_t run = (size_t) ((stop != NULL ? stop : end) - p);
 
-			n = (size_t) ((stop != NULL ? stop : end) - p);
-			if (!infer_utf8_valid(p, n))
-				faults |= INFER_TEXT_INVALID;
-			else
-			{
-				if (dst != NULL)
-					memcpy(dst + len, p, n);
-				len += n;
-			}
-			p += n;
+			faults |= decode_run(p, run, repair, dst != NULL ? dst + len : NULL, &n);
+			len += n;
+			p += run;
 			continue;
 		}
 		p++;
 		if (*p == 'u')
 		{
+			InferTextFault fault;
+
 			p++;
-			faults |= decode_unicode(&p, end, bytes, &n);
+			fault = decode_unicode(&p, end, bytes, &n);
+			faults |= fault;
+			if (repair && fault != INFER_TEXT_FINE)
+			{
+				n = INFER_REPLACEMENT_GROWTH;
+				memcpy(bytes, INFER_REPLACEMENT, n);
+			}
 		}
 		else
 		{
@@ -216,6 +254,90 @@ infer_json_decode(const InferSlice *string, char *dst, size_t *out_len)
 	if (out_len != NULL)
 		*out_len = len;
 	return (InferTextFault) faults;
+}
+
+InferTextFault
+infer_json_decode(const InferSlice *string, char *dst, size_t *out_len)
+{
+	return decode(string, false, dst, out_len);
+}
+
+size_t
+infer_json_decode_repaired(const InferSlice *string, char *dst)
+{
+	size_t len;
+
+	decode(string, true, dst, &len);
+	return len;
+}
+
+/* The text between the quotes of a string, repaired; escapes of ASCII stay as they are. */
+static size_t
+repair_string(const InferSlice *string, char *dst)
+{
+	const char *p = string->data;
+	const char *end = p + string->len;
+	size_t len = 0;
+
+	while (p < end)
+	{
+		InferSlice unit = {p, 0, true};
+
+		if (*p != '\\')
+		{
+			const char *stop = memchr(p, '\\', (size_t) (end - p));
+
+			unit.len = (size_t) ((stop != NULL ? stop : end) - p);
+			len += infer_utf8_repair(p, unit.len, dst + len);
+			p += unit.len;
+			continue;
+		}
+		if (p[1] != 'u')
+			unit.len = 2;
+		else
+		{
+			const char *behind = p + 2;
+			char bytes[4];
+			size_t n;
+
+			decode_unicode(&behind, end, bytes, &n);
+			unit.len = (size_t) (behind - p);
+			if (four_hex(p + 2) == 0 || four_hex(p + 2) >= 0x80)
+			{
+				len += infer_json_decode_repaired(&unit, dst + len);
+				p += unit.len;
+				continue;
+			}
+		}
+		memcpy(dst + len, p, unit.len);
+		len += unit.len;
+		p += unit.len;
+	}
+	return len;
+}
+
+size_t
+infer_json_repair(const InferSlice *value, char *dst)
+{
+	InferJson j = infer_json_start(value->data, value->len);
+	size_t len = 0;
+
+	while (j.p < j.end)
+	{
+		InferSlice string;
+
+		if (*j.p != '"')
+		{
+			dst[len++] = *j.p++;
+			continue;
+		}
+		if (!infer_json_string(&j, &string))
+			break;
+		dst[len++] = '"';
+		len += repair_string(&string, dst + len);
+		dst[len++] = '"';
+	}
+	return len;
 }
 
 /*

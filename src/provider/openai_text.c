@@ -170,8 +170,8 @@ join_parts(InferReply *reply, InferItem *item, const InferSlice *list, InferSlic
 	bool any = false;
 	size_t len = 0;
 
-	/* decoded texts are never longer than what they were written as */
-	arena->text = malloc(list->len + 1);
+	/* decoded texts are never longer than what they were written as, unless they are repaired */
+	arena->text = malloc(list->len * (reply->repair ? INFER_REPLACEMENT_GROWTH : 1) + 1);
 	if (arena->text == NULL)
 		return false;
 	infer_json_open(&j, '[');
@@ -186,7 +186,10 @@ join_parts(InferReply *reply, InferItem *item, const InferSlice *list, InferSlic
 		if (!infer_openai_part(&part, &text, refusal))
 			continue;
 		any = true;
-		faults |= infer_json_decode(&text, arena->text + len, &n);
+		if (reply->repair)
+			n = infer_json_decode_repaired(&text, arena->text + len);
+		else
+			faults |= infer_json_decode(&text, arena->text + len, &n);
 		len += n;
 	}
 	if (!any)

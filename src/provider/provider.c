@@ -147,6 +147,21 @@ read_usage(InferReply *reply, const char *body, size_t len)
 	reply->completion_tokens = said.completion_tokens;
 }
 
+/* Makes the value one of valid text, in the arena. Numbers stay as they are. False: no memory. */
+static bool
+repair_value(InferReply *reply, InferSlice *value, InferTextFault *faults)
+{
+	InferArena *arena = reply->arena;
+
+	arena->text = malloc(value->len * INFER_REPLACEMENT_GROWTH);
+	if (arena->text == NULL)
+		return false;
+	value->len = infer_json_repair(value, arena->text);
+	value->data = arena->text;
+	*faults = (InferTextFault) (*faults & INFER_TEXT_NUMBER);
+	return true;
+}
+
 /* The answer to a raw call: any JSON value that jsonb can hold. */
 static bool
 parse_raw(InferJson *body, InferReply *reply, InferFault *fault)
@@ -158,6 +173,8 @@ parse_raw(InferJson *body, InferReply *reply, InferFault *fault)
 	if (!infer_json_value(body, &value))
 		return infer_fault_json(fault);
 	faults = infer_json_value_check(&value);
+	if (reply->repair && !repair_value(reply, &value, &faults))
+		return infer_fault_memory(fault);
 	item->text_has_nul = (faults & INFER_TEXT_HAS_NUL) != 0;
 	if (faults != INFER_TEXT_FINE)
 		item->reason = INFER_REASON_MALFORMED_REPLY;
@@ -192,13 +209,14 @@ parse_stream(InferTask task, const char *body, size_t len, InferReply *reply, In
 
 bool
 infer_provider_parse(const InferProvider *provider, InferTask task, const char *body, size_t len,
-					 int ninputs, InferReply *reply, InferFault *fault)
+					 int ninputs, bool repair, InferReply *reply, InferFault *fault)
 {
 	InferJson j = infer_json_start(len > 0 ? body : "", len);
 	bool ok;
 
 	memset(reply, 0, sizeof(*reply));
 	reply->prompt_tokens = reply->completion_tokens = -1;
+	reply->repair = repair;
 	fault->reason = INFER_REASON_NONE;
 	fault->message[0] = '\0';
 	fault->execution = INFER_EXECUTED;
@@ -235,7 +253,19 @@ infer_item_set_text(InferReply *reply, InferItem *item, const InferSlice *string
 	InferTextFault faults;
 	size_t len = string->len;
 
-	if (string->escaped)
+	if (reply->repair)
+	{
+		char *text = malloc(string->len * INFER_REPLACEMENT_GROWTH + 1);
+
+		if (text == NULL)
+			return false;
+		len = infer_json_decode_repaired(string, text);
+		faults = INFER_TEXT_FINE;
+		free(arena->text);
+		arena->text = text;
+		item->text = text;
+	}
+	else if (string->escaped)
 	{
 		char *text = malloc(string->len + 1);
 

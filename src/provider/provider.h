@@ -82,6 +82,7 @@ typedef struct InferReply
 	const char *usage_json; /* slice of the body, NULL if none */
 	size_t usage_len;
 	char words[257]; /* of a model that refuses: one line, safe to show, NUL-terminated */
+	bool repair;     /* as asked */
 	void *arena;     /* private */
 } InferReply;
 
@@ -93,11 +94,13 @@ typedef struct InferReply
  * in full here (strict JSON numbers, finite as float4), so infer_reply_floats() cannot fail.
  * On failure, reply still says what is known of the usage, and is not to be freed.
  * complete and chat: a stream of events is read as well (see openai_stream.c).
+ * repair: what is not valid in a text is replaced by U+FFFD instead of failing its item.
  * INFER_TASK_CALL: one item, text = the body, checked to be UTF-8 and one JSON value; a "usage"
  * object in it is taken for one.
  */
 extern bool infer_provider_parse(const InferProvider *provider, InferTask task, const char *body,
-								 size_t len, int ninputs, InferReply *reply, InferFault *fault);
+								 size_t len, int ninputs, bool repair, InferReply *reply,
+								 InferFault *fault);
 /* What an answer of any status, whole or not, says of its usage; the rest of reply is empty. */
 extern void infer_provider_find_usage(const char *body, size_t len, InferReply *reply);
 /* What a streamed answer to complete or chat has come to, be it whole or not. */
