@@ -453,6 +453,20 @@ test_ramp(void)
 
 /* rpc_G8: what does not fit, or would overflow the count, is refused. */
 static void
+test_buf_from_latin1(void)
+{
+	InferBuf buf;
+
+	infer_buf_init(&buf, 9);
+	CHECK(infer_buf_from_latin1(&buf) && buf.len == 0);
+	CHECK(infer_buf_adds(&buf, "a\xe9z\xff\x80") && infer_buf_from_latin1(&buf));
+	CHECK(buf.len == 8 && strcmp(buf.data, "a\xc3\xa9z\xc3\xbf\xc2\x80") == 0);
+	CHECK(!infer_buf_from_latin1(&buf) && buf.len == 8);
+	CHECK(strcmp(buf.data, "a\xc3\xa9z\xc3\xbf\xc2\x80") == 0);
+	infer_buf_free(&buf);
+}
+
+static void
 test_rpc_G8_buf_limit(void)
 {
 	InferBuf buf;
@@ -542,6 +556,7 @@ main(void)
 	TEST(rpc_F5_batch_leaves);
 	TEST(ramp);
 	TEST(rpc_G8_buf_limit);
+	TEST(buf_from_latin1);
 	TEST(buf_grows);
 	TEST(buf_json_string);
 	return tap_done();

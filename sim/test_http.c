@@ -112,6 +112,12 @@ test_header_values(void)
 		   infer_header_count("-1") == -1 && infer_header_count("") == -1 &&
 		   infer_header_count("99999999999999999999") == INT64_MAX,
 	   "x-ratelimit: counts");
+	ok(infer_header_is_latin1("application/json; charset=ISO-8859-1") &&
+		   infer_header_is_latin1("text/plain;charset=\"latin1\"; x=y") &&
+		   !infer_header_is_latin1("application/json; charset=iso-8859-15") &&
+		   !infer_header_is_latin1("application/json; charset=utf-8") &&
+		   !infer_header_is_latin1("application/json") && !infer_header_is_latin1(""),
+	   "Content-Type: latin-1");
 	ok(infer_header_retry_after_ms("120", 0) == 120000 &&
 		   infer_header_retry_after_ms("86401", 0) == INT64_C(86400000) &&
 		   infer_header_retry_after_ms("99999999999999999999", 0) == INT64_C(86400000) &&

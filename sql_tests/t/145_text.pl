@@ -176,6 +176,19 @@ foreach my $encoding (@encodings)
 		"6b$mark|${mark}20${mark}20${shown}20${shown}20410a", "fault_F68: a raw answer in $encoding, replaced");
 }
 
+# A body that says what it is in: JSON is UTF-8 where it can be read as that, whatever its head says.
+foreach my $case (
+	[ 'latin-1 as announced', "caf\xe9", 'charset=ISO-8859-1', '636166c3a9' ],
+	[ 'UTF-8, announced as latin-1', "caf\xc3\xa9", 'charset=iso-8859-1', '636166c3a9' ],
+	[ 'latin-1, announced as UTF-8', "caf\xe9", 'charset=utf-8', undef ],
+	[ 'latin-1, not announced', "caf\xe9", 'x=y', undef ])
+{
+	my ($name, $text, $charset, $bytes) = @$case;
+	my $parameters = says(InferHostile::completion("\"$text\"")) =~ s/\}$/, "head": ["Content-Type: application\/json; $charset"]}/r;
+	is(outcomes("fault_F70: $name", 'utf8', "try_complete('hostile/say', x, '$parameters')", "ARRAY['x']"),
+		defined $bytes ? "$bytes||executed" : $failed, "fault_F70: $name");
+}
+
 # By row, with the setting; and what cannot be replaced stays a failure.
 $mock->set('reply=words', 'tokens=1');
 is( both('fault_F68: by row', 'utf8',

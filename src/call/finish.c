@@ -11,6 +11,7 @@
 #include "call/internal.h"
 #include "shmem/usage.h"
 #include "core/proof.h"
+#include "provider/json_scan.h"
 
 /* One answer has failed; it still is to be resolved. */
 void
@@ -170,12 +171,26 @@ classify(const InferBatch *batch, const InferHttpResult *result)
 	return infer_proof_classify(&wire);
 }
 
+/*
+ * JSON is UTF-8, whatever its header says, and most servers that announce something else send it
+ * all the same.  What is not valid in it, and is said to be ISO 8859-1, is taken for that.  If
+ * there is no room for it, it stays invalid.
+ */
+static void
+recode(const InferHttpResult *result)
+{
+	if (result->latin1 && !infer_utf8_valid(result->body->data, result->body->len))
+		(void) infer_buf_from_latin1(result->body);
+}
+
 /* The end of a running batch's transfer. */
 void
 infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 {
 	InferFinding finding = classify(batch, result);
 	InferClientStats *stats = &batch->client->stats;
+
+	recode(result);
 
 	stats->bytes_sent += result->bytes_sent;
 	stats->bytes_received += result->bytes_received;

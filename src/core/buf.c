@@ -154,6 +154,36 @@ infer_buf_add_json_string(InferBuf *buf, const char *s, size_t n)
 	return ok;
 }
 
+bool
+infer_buf_from_latin1(InferBuf *buf)
+{
+	size_t high = 0;
+	size_t to;
+
+	for (size_t i = 0; i < buf->len; i++)
+		high += (unsigned char) buf->data[i] >= 0x80;
+	if (!infer_buf_reserve(buf, high))
+		return false;
+	to = buf->len + high;
+	/* from the end, so that nothing is overwritten before it is read */
+	for (size_t from = buf->len; from < to;)
+	{
+		unsigned char c = (unsigned char) buf->data[--from];
+
+		if (c < 0x80)
+			buf->data[--to] = (char) c;
+		else
+		{
+			buf->data[--to] = (char) (0x80 | (c & 0x3F));
+			buf->data[--to] = (char) (0xC0 | c >> 6);
+		}
+	}
+	buf->len += high;
+	if (buf->data != NULL)
+		buf->data[buf->len] = '\0';
+	return true;
+}
+
 void
 infer_buf_reset(InferBuf *buf)
 {

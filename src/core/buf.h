@@ -30,6 +30,8 @@ extern bool infer_buf_adds(InferBuf *buf, const char *s);
 extern bool infer_buf_addc(InferBuf *buf, char c);
 /* The bytes as a JSON string with its quotes. Input is UTF-8; control characters are escaped. */
 extern bool infer_buf_add_json_string(InferBuf *buf, const char *s, size_t n);
+/* Rewrites ISO 8859-1 as UTF-8. False: no room; the bytes are what they were. */
+extern bool infer_buf_from_latin1(InferBuf *buf);
 extern void infer_buf_reset(InferBuf *buf); /* empties, keeps the memory */
 extern void infer_buf_free(InferBuf *buf);
 

@@ -222,7 +222,10 @@ infer_transfer_conclude(InferTransfer *transfer, CURLcode code)
 		result->retry_after_ms =
 			infer_header_retry_after_ms(header_text(easy, "Retry-After"), (int64_t) time(NULL));
 	if (wire->status != 0)
+	{
 		result->rate = rate_of(easy);
+		result->latin1 = infer_header_is_latin1(header_text(easy, "Content-Type"));
+	}
 	describe(transfer, code);
 }
 

@@ -1,5 +1,5 @@
 /*
- * http/headers.c - counts and times in the header of an answer.
+ * http/headers.c - counts, times and character sets in the header of an answer.
  *
  * Digits are read here and not by strtod(), which knows hexadecimal numbers, exponents and locales,
  * none of which a server means.  Dates are the HTTP library's affair.
@@ -8,9 +8,9 @@
 
 #include <curl/curl.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 static bool
@@ -114,4 +114,22 @@ infer_header_retry_after_ms(const char *text, int64_t now_s)
 	if (seconds < 0)
 		seconds = 0;
 	return (seconds > INFER_MAX_PAUSE_S ? INFER_MAX_PAUSE_S : seconds) * 1000;
+}
+
+bool
+infer_header_is_latin1(const char *text)
+{
+	static const char *const names[] = {"iso-8859-1", "iso8859-1", "latin-1", "latin1"};
+	const char *charset = strcasestr(text, "charset=");
+	size_t len;
+
+	if (charset == NULL)
+		return false;
+	charset += strlen("charset=");
+	charset += *charset == '"';
+	len = strcspn(charset, "\"; \t");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strlen(names[i]) == len && strncasecmp(charset, names[i], len) == 0)
+			return true;
+	return false;
 }

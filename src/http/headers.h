@@ -1,11 +1,12 @@
 /*
- * http/headers.h - counts and times in the header of an answer.
+ * http/headers.h - counts, times and character sets in the header of an answer.
  *
  * Text in, numbers out; whatever the server wrote, the result is -1 or within bounds.
  */
 #ifndef INFER_HTTP_HEADERS_H
 #define INFER_HTTP_HEADERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define INFER_MAX_PAUSE_S 86400 /* nobody is asked to wait for longer than a day */
@@ -18,5 +19,8 @@ extern int64_t infer_header_time_us(const char *text);
 /* Milliseconds from now_s (seconds since 1970) to what a Retry-After says, in seconds or as a
  * date, between 0 and a day; -1 = unreadable. */
 extern int64_t infer_header_retry_after_ms(const char *text, int64_t now_s);
+
+/* Does a Content-Type say that the body is in ISO 8859-1? */
+extern bool infer_header_is_latin1(const char *text);
 
 #endif
