@@ -402,6 +402,51 @@ test_cancel(void)
 	ok(infer_transport_next_done(transport) == NULL, "released before it was handed out");
 }
 
+/* What is known of a request that is given up: the evidence of a proof that no error carries. */
+static void
+test_fail_P3_P8_withdrawn(void)
+{
+	InferHttpRequest r = request(bad_url("/hang"));
+	InferTransfer *transfer = infer_transport_submit(transport, &r);
+	InferWire wire = infer_transfer_withdraw(transport, transfer);
+	int abandoned = atomic_load(&bad.abandoned);
+
+	ok(wire.end == INFER_WIRE_CANCELLED && !wire.left && !wire.request_complete,
+	   "fail_P3 withdrawn before it was started: not left");
+	ok(infer_transport_running(transport) == 0, "it runs no more");
+	give_back(transfer);
+
+	transfer = infer_transport_submit(transport, &r);
+	while (atomic_load(&bad.waiting) == 0)
+		turn(10);
+	wire = infer_transfer_withdraw(transport, transfer);
+	ok(wire.end == INFER_WIRE_CANCELLED && wire.left && wire.request_complete && wire.status == 0,
+	   "withdrawn while the server works: left in full");
+	ok(reaches(&bad.abandoned, abandoned + 1), "the server sees it at once");
+	ok(infer_transport_next_done(transport) == NULL, "it is never done");
+	give_back(transfer);
+
+	r.url = bad_url("/endless");
+	r.max_response_size = (size_t) 1 << 30;
+	transfer = infer_transport_submit(transport, &r);
+	while (infer_transfer_result(transfer)->body->len == 0)
+		turn(10);
+	wire = infer_transfer_withdraw(transport, transfer);
+	ok(wire.end == INFER_WIRE_CANCELLED && wire.status == 200 && wire.has_body,
+	   "withdrawn while it answers: a body had come");
+	give_back(transfer);
+
+	r.url = bad_url("/ok");
+	transfer = infer_transport_submit(transport, &r);
+	while (infer_transport_running(transport) > 0)
+		turn(100);
+	wire = infer_transfer_withdraw(transport, transfer);
+	ok(wire.end == INFER_WIRE_OK && wire.status == 200 && wire.has_body,
+	   "withdrawn after its end: that is how it ended");
+	give_back(transfer);
+	ok(infer_transport_next_done(transport) == NULL, "and it is not handed out");
+}
+
 static void
 test_hanging_resolver(void)
 {
@@ -705,6 +750,7 @@ main(int argc, char **argv)
 	test_tls_settings();
 	test_timeout();
 	test_cancel();
+	test_fail_P3_P8_withdrawn();
 	test_hanging_resolver();
 	test_system_failures();
 	test_process();

@@ -221,7 +221,10 @@ CREATE FUNCTION infer._stat_admission(
 	OUT cooldown_until timestamp with time zone,
 	OUT last_failure text,
 	OUT retries bigint,
-	OUT retries_denied bigint)
+	OUT retries_denied bigint,
+	OUT abandoned_not_admitted bigint,
+	OUT abandoned_maybe_executed bigint,
+	OUT abandoned_executed bigint)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'infer_stat_admission'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE COST 10 ROWS 20;

@@ -344,5 +344,92 @@ is(outcome(qq{"max_attempts": 3, "retry": "never", $key}),
 	'server_error|maybe_executed|1|1', 'idempotency: nor where nothing may be');
 ask('ALTER SERVER mock OPTIONS (DROP idempotency)');
 
+# ----------------------------------------------------------------------------------------------
+# fail_P3, P8: work that is given up has no error to tell what is proved, and is counted.
+
+sub abandoned
+{
+	return ask(
+		q{SELECT sum(abandoned_not_admitted), sum(abandoned_maybe_executed), sum(abandoned_executed)
+		FROM infer.stat_admission});
+}
+
+sub forget
+{
+	given(@_);
+	ask('SELECT infer.stat_reset()');
+	return;
+}
+
+# cancels a statement once the mock has so many of its requests
+sub cancel_at
+{
+	my ($sql, $count) = @_;
+	my $victim = InferProc->start($node, 'victim', $sql);
+	my $pid = $victim->backend;
+	ok(InferTest::wait_until(60, sub { $mock->stat('requests') >= $count }), 'the requests are there');
+	ask("SELECT pg_cancel_backend($pid)");
+	like(($victim->finish)[1], qr/57014/, 'the statement is cancelled');
+	return;
+}
+
+my $forty = q{SET pg_inference.streaming_mode = per_row;
+	SELECT infer.embed('m', 'abandoned ' || i, options => '{"max_concurrency": 5}') FROM generate_series(1, 40) i;};
+forget('base_ms=60000', 'slots=100');
+cancel_at($forty, 5);
+like(abandoned(), qr/^([1-9]|[12]\d|3[0-5])\|5\|0$/, 'fail_P3: five were sent, those that waited were not');
+is($mock->stat('requests'), 5, 'fail_P3: nor were they later');
+
+forget('fault_halfhang=100');
+cancel_at($forty, 5);
+like(abandoned(), qr/^\d+\|[0-4]\|[1-5]$/, 'abandoned: what was being answered had been executed');
+
+# nobody reads: a large request cannot leave in full
+forget('fault_stall=100');
+my $stalled = InferProc->start($node, 'stalled',
+	q{SELECT infer.embed('m', repeat('x', 40 * 1024 * 1024), options => '{"timeout": "60s"}');});
+$backend = $stalled->backend;
+ok(InferTest::wait_until(60, sub { $mock->stat('stalled_connections') >= 1 }), 'fail_P8: the request has begun to leave');
+ask("SELECT pg_terminate_backend($backend)");
+$stalled->finish;
+ok(InferTest::wait_until(60, sub { abandoned() ne '0|0|0' }), 'fail_P8: its session ends');
+is(abandoned(), '1|0|0', 'fail_P8: half a request cannot have run');
+
+# a copy that was lost, and none that follows it
+forget('fault_lost=100');
+cancel_at(q{SELECT infer.embed('m', 'lost', options => '{"delivery": "reliable", "max_attempts": 1000}');}, 3);
+is(abandoned(), '0|1|0', 'abandoned: earlier copies may have run');
+
+# LIMIT, an error in another row, a rescan
+# the first fourteen answers hold seven that are wanted, the others never come
+forget('base_ms=30', 'reply=yesno', 'yes_pct=30');
+$plan = ask(
+	q{EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+	SELECT * FROM (SELECT infer.complete('c', CASE WHEN i > 14 THEN '[[mock:hang]]' ELSE '' END || 'limit ' || i) AS c
+		FROM generate_series(1, 1000) i OFFSET 0) s
+	WHERE c = 'yes' LIMIT 7});
+my ($unsent, $perhaps, $ran) = split /\|/, abandoned();
+cmp_ok($unsent + $perhaps + $ran, '>', 0, 'abandoned: a LIMIT leaves something behind');
+foreach my $figure ([ 'Not Admitted', $unsent ], [ 'Maybe Executed', $perhaps ], [ 'Executed', $ran ])
+{
+	my ($label, $n) = @$figure;
+	$n > 0
+	  ? like($plan, qr/Abandoned $label: $n\b/, "abandoned: the plan says so ($label)")
+	  : unlike($plan, qr/Abandoned $label/, "abandoned: the plan says no more ($label)");
+}
+
+forget('base_ms=500');
+(undef, undef, $err) = $node->psql('postgres',
+	q{SET pg_inference.streaming_mode = per_row;
+	SELECT infer.complete('c', CASE i WHEN 1 THEN '[[mock:500]]' ELSE 'error ' || i END) FROM generate_series(1, 5) i});
+like($err, qr/the server failed/, 'abandoned: an error of one row');
+like(abandoned(), qr/^\d\|\d\|0$/, 'abandoned: leaves the others');
+
+forget();
+is(many(50, ''), '50|0|0', 'abandoned: calls that are answered');
+given('fault_500=100');
+is(many(50, ''), '0|50|0', 'abandoned: or fail');
+is(abandoned(), '0|0|0', 'abandoned: are not abandoned');
+
 $node->stop;
 done_testing();

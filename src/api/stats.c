@@ -58,7 +58,8 @@ enum
 	COL_LAST_FAILURE,
 	COL_RETRIES,
 	COL_RETRIES_DENIED,
-	COL_COUNT
+	COL_ABANDONED, /* one for each proof */
+	COL_COUNT = COL_ABANDONED + INFER_EXECUTED + 1
 };
 
 /* Columns of infer_stat_models(), in order. */
@@ -202,6 +203,8 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 		put_failing(&stat.failing, values, nulls);
 		values[COL_RETRIES] = Int64GetDatum(stat.retries);
 		values[COL_RETRIES_DENIED] = Int64GetDatum(stat.retries_denied);
+		for (int i = 0; i < lengthof(stat.abandoned); i++)
+			values[COL_ABANDONED + i] = Int64GetDatum(stat.abandoned[i]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -18,6 +18,7 @@
 #include "postgres.h"
 #include "fmgr.h"
 #include "core/types.h"
+#include "core/types.h"
 #include "registry/functions.h"
 
 typedef struct InferClient InferClient;
@@ -33,7 +34,8 @@ typedef struct InferClientStats
 	int64 requests; /* HTTP requests sent, attempts included */
 	int64 retries;
 	int64 overloads;
-	int64 errors; /* calls that failed */
+	int64 errors;                        /* calls that failed */
+	int64 abandoned[INFER_EXECUTED + 1]; /* requests given up unanswered, by proof */
 	int64 retries_by[INFER_REASON_COUNT];
 	int64 errors_by[INFER_REASON_COUNT];
 	int64 bytes_sent;

@@ -387,6 +387,9 @@ extern void infer_cooldown_fail(InferBatch *batch);
 /* idempotency.c */
 extern void infer_idempotency_prepare(InferBatch *batch);
 
+/* abandoned.c */
+extern void infer_abandon(InferBatch *batch);
+
 /* retained.c */
 extern bool infer_retain(InferBatch *batch);
 extern void infer_retain_end(InferBatch *batch);

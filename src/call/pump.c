@@ -178,6 +178,7 @@ infer_batch_free(InferBatch *batch)
 	bool sent = batch->transfer != NULL;
 
 	infer_sizes_leave(batch);
+	infer_abandon(batch);
 	set_open(batch, false);
 	infer_permit_want(batch, false);
 	infer_usage_end(batch);

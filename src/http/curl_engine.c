@@ -494,6 +494,21 @@ infer_transfer_left(const InferTransfer *transfer)
 	return transfer->left;
 }
 
+InferWire
+infer_transfer_withdraw(InferTransport *transport, InferTransfer *transfer)
+{
+	if (transfer->state == INFER_TRANSFER_RUNNING)
+	{
+		/* what curl counted stays readable: nothing more can leave from here on */
+		stop_running(transport, transfer);
+		infer_transfer_conclude(transfer, CURLE_ABORTED_BY_CALLBACK);
+		transfer->result.wire.end = INFER_WIRE_CANCELLED;
+		transfer->state = INFER_TRANSFER_HANDED;
+		list_append(&transport->handed, transfer);
+	}
+	return transfer->result.wire;
+}
+
 void
 infer_transfer_release(InferTransport *transport, InferTransfer *transfer)
 {

@@ -98,6 +98,9 @@ extern void *infer_transfer_user(const InferTransfer *transfer);
 extern const InferHttpResult *infer_transfer_result(const InferTransfer *transfer);
 /* Has any byte of it perhaps left already? (for proofs of cancelled calls) */
 extern bool infer_transfer_left(const InferTransfer *transfer);
+/* Gives up a transfer, if it still runs, and tells what the wire shows of it, whether finished or
+ * not. It is still to be released; as safe as that. */
+extern InferWire infer_transfer_withdraw(InferTransport *transport, InferTransfer *transfer);
 /* Gives the transfer back, cancelling it if it still runs. Safe at any time outside callbacks,
  * also while the process exits. Never blocks (resolver thread included). */
 extern void infer_transfer_release(InferTransport *transport, InferTransfer *transfer);

@@ -25,6 +25,13 @@ static const char *const step_labels[] = {
 	[INFER_STEP_FILTER] = "Filter",
 };
 
+/* Requests given up before their answer came, by what is proved about them. */
+static const char *const abandoned_labels[] = {
+	[INFER_NOT_ADMITTED] = "Abandoned Not Admitted",
+	[INFER_MAYBE_EXECUTED] = "Abandoned Maybe Executed",
+	[INFER_EXECUTED] = "Abandoned Executed",
+};
+
 /* "f(x) when guard", in SQL. */
 static char *
 deparse_step(List *exprs, List *context, bool useprefix)
@@ -174,6 +181,12 @@ explain_figures_text(const InferScanState *scan, const InferClientStats *stats, 
 	line_end(&line, es);
 
 	line_begin(&line);
+	for (int i = 0; i < lengthof(abandoned_labels); i++)
+		if (stats->abandoned[i] > 0)
+			line_add(&line, abandoned_labels[i], stats->abandoned[i], "");
+	line_end(&line, es);
+
+	line_begin(&line);
 	line_add(&line, "Window", stats->window, "");
 	line_add(&line, "Window Min", stats->window_min, "");
 	line_add(&line, "Limit", stats->limit, "");
@@ -227,6 +240,8 @@ explain_figures(const InferScanState *scan, const InferClientStats *stats, Expla
 	ExplainPropertyInteger("Retries", NULL, stats->retries, es);
 	explain_reasons("Retries by Reason", stats->retries_by, es);
 	ExplainPropertyInteger("Overloads", NULL, stats->overloads, es);
+	for (int i = 0; i < lengthof(abandoned_labels); i++)
+		ExplainPropertyInteger(abandoned_labels[i], NULL, stats->abandoned[i], es);
 	ExplainPropertyInteger("Peak In Flight", NULL, stats->peak_in_flight, es);
 	ExplainPropertyInteger("Rows Ahead", NULL, scan->max_window, es);
 	ExplainPropertyInteger("Window", NULL, stats->window, es);

@@ -50,6 +50,7 @@ typedef struct AdmissionEntry
 	InferRetryBudget budget;
 	int64 retries;
 	int64 retries_denied;
+	int64 abandoned[INFER_EXECUTED + 1];
 } AdmissionEntry;
 
 typedef struct AdmissionTable
@@ -431,6 +432,14 @@ infer_admission_retry(InferKey key, bool exempt)
 	return allowed;
 }
 
+void
+infer_admission_abandoned(InferKey key, InferExecution proof)
+{
+	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
+	entries[key].abandoned[proof]++;
+	LWLockRelease(partition_lock(key));
+}
+
 /* Failures ------------------------------------------------------------------------------------- */
 
 /* Partition lock held. */
@@ -509,6 +518,7 @@ infer_admission_stat(int i, InferAdmissionStat *stat)
 	memcpy(stat->verdicts, entry->verdicts, sizeof(stat->verdicts));
 	stat->retries = entry->retries;
 	stat->retries_denied = entry->retries_denied;
+	memcpy(stat->abandoned, entry->abandoned, sizeof(stat->abandoned));
 	stat->config.limiter = limiter->config;
 	stat->limit = limiter->config.adaptive ? limiter->window : limiter->config.ceiling;
 	stat->in_flight = limiter->in_flight;
@@ -540,6 +550,7 @@ infer_admission_stat_reset(void)
 		memset(entry->verdicts, 0, sizeof(entry->verdicts));
 		entry->retries = 0;
 		entry->retries_denied = 0;
+		memset(entry->abandoned, 0, sizeof(entry->abandoned));
 		LWLockRelease(partition_lock(key));
 	}
 }

@@ -86,6 +86,9 @@ typedef struct InferFailing
  * Counts it either way; exempt: it costs nothing. */
 extern bool infer_admission_retry(InferKey key, bool exempt);
 
+/* Counts a request that was given up before its answer came. */
+extern void infer_admission_abandoned(InferKey key, InferExecution proof);
+
 extern InferFailing infer_admission_failing(InferKey key);
 /*
  * Has the key's server been failing for so long, without an answer in between?  For those who want
@@ -116,6 +119,7 @@ typedef struct InferAdmissionStat
 	InferFailing failing;
 	int64_t retries; /* since the reset, as the next */
 	int64_t retries_denied;
+	int64_t abandoned[INFER_EXECUTED + 1]; /* by proof */
 } InferAdmissionStat;
 
 /* Copies entry i; false when i is beyond the last. */

@@ -1,0 +1,43 @@
+/*
+ * call/abandoned.c - requests that nobody waits for any more: a cancel, a LIMIT, a rescan, an error
+ * elsewhere, the end of the session.
+ *
+ * Their statements have no error that could carry a proof, so what is known of them is counted:
+ * by admission key, and in the figures of the scan that had asked.
+ */
+#include "postgres.h"
+
+#include "call/internal.h"
+
+static bool
+somebody_asked(const InferBatch *batch)
+{
+	for (int i = 0; i < batch->nanswers; i++)
+		if (batch->answers[i]->state == INFER_ANSWER_BATCHED)
+			return true;
+	return false;
+}
+
+/*
+ * A batch is about to be freed: counts it if it has unanswered calls, and stops its transfer.  One
+ * that still took further calls was no request yet.  Raises nothing: this is also how an error
+ * cleans up.
+ */
+void
+infer_abandon(InferBatch *batch)
+{
+	InferExecution proof = INFER_NOT_ADMITTED;
+
+	if (batch->in_open || !somebody_asked(batch))
+		return;
+	if (batch->transfer != NULL)
+	{
+		InferWire wire = infer_transfer_withdraw(infer_pump_transport(), batch->transfer);
+
+		wire.trust = batch->class->target->server->trust;
+		proof = infer_proof_classify(&wire).execution;
+	}
+	proof = infer_proof_floor(proof, batch->floor);
+	batch->client->stats.abandoned[proof]++;
+	infer_admission_abandoned(batch->class->key, proof);
+}
