@@ -64,6 +64,8 @@ static const struct
 	{"data: a\r\n\r\ndata: b\r\n\r\n", "[a][b]"},
 	{"data: a\r\rdata: b\r\r", "[a][b]"},
 	{"data: a\r\n\ndata: b\n\r\n", "[a][b]"},
+	{"data: a\r\ndata: b\r\n\r\ndata: c\r\n\r\n", "[a\nb][c]"},
+	{"data: a\rdata: b\r\rdata: c\r\r", "[a\nb][c]"},
 	{"data: a\ndata: b\ndata:\ndata:  c\n\n", "[a\nb\n\n c]"},
 	{"data:a\n\ndata\n\ndata:\n\n", "[a][][]"},
 	{": comment\n\n:\nid: 7\nretry: 10\ndata: a\nnonsense\nevent: x\n\n", "[a]"},
