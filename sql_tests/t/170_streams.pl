@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use InferTest;
 use InferHostile;
+use InferProc;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -68,5 +69,23 @@ is(ask(q{SELECT count(*), count(*) FILTER (WHERE infer.complete('mock/m', 'text 
 $mock->set('chunked=1');
 is(ask(q{SELECT infer.chat('mock/m', '[{"role": "user", "content": "x"}]', '{"max_tokens": 30, "stream": true}')
 	= infer.chat('mock/m', '[{"role": "user", "content": "x"}]', '{"max_tokens": 30}')}), 't', 'a streamed chat');
+
+# fail_P37: a cancel in mid-stream closes the connections at once, in a session that lives on.
+$mock->set('defaults', 'token_ms=1000');
+$mock->reset;
+my $session = InferProc->start($node, 'streams',
+	q{SELECT infer.complete('mock/m', 'long ' || i, '{"max_tokens": 1000, "stream": true}', '{"timeout": "600s"}')
+		FROM generate_series(1, 4) AS i;
+	SELECT pg_sleep(600);
+});
+my $begun = sub { $mock->stat('bytes_out') > 1000 && $mock->stat('in_flight') == 4 };
+ok(InferTest::wait_until(60, $begun), 'fail_P37: four streams have begun');
+my $start = time;
+ask('SELECT pg_cancel_backend(' . $session->backend . ')');
+ok(InferTest::wait_until(60, sub { $mock->open_connections == 0 }), 'fail_P37: the server sees them closed');
+cmp_ok(time - $start, '<', 10, 'fail_P37: ... soon');
+is(ask(q{SELECT sum(in_flight) FROM infer.stat_admission}), 0, 'fail_P37: nothing is left in flight');
+ask('SELECT pg_terminate_backend(' . $session->backend . ')');
+like(($session->finish)[1], qr/57014/, 'fail_P37: the statement was cancelled');
 
 done_testing();

@@ -403,7 +403,7 @@ extern int64 infer_retry_patience_us(const InferClass *class);
 extern void infer_tolerance_note(const InferAnswer *answer);
 extern bool infer_tolerance_allows(InferBatch *batch);
 extern bool infer_tolerance_stopped(const InferAnswer *answer);
-extern void infer_tolerance_raise(const InferAnswer *answer) pg_attribute_noreturn();
+extern void infer_tolerance_raise(const InferAnswer *answer) __attribute__((noreturn));
 
 /* finish.c */
 extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);
