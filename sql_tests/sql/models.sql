@@ -45,8 +45,8 @@ SELECT infer.create_model('x', 'complete', 'infer_m2');
 \echo :LAST_ERROR_SQLSTATE
 SELECT * FROM infer.models ORDER BY name;
 
--- the catalog itself is closed
-SELECT * FROM infer.model_catalog;
+-- the catalog itself is closed, but for looking
+SELECT name, owner FROM infer.model_catalog ORDER BY name;
 INSERT INTO infer.model_catalog VALUES ('x', 'complete', 'infer_m2', 'x', 'infer_models_a');
 UPDATE infer.model_catalog SET owner = 'infer_models_a';
 DELETE FROM infer.models;

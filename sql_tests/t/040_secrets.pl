@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use InferTest;
 use InferProc;
+use InferTrap;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -128,8 +129,15 @@ write_key($key{far});
 ask(qq{CREATE SERVER far FOREIGN DATA WRAPPER pg_inference OPTIONS (url 'http://far.test:$port/v1');
 	CREATE USER MAPPING FOR CURRENT_USER SERVER far OPTIONS (api_key_file '$key_file')});
 is(attempt(q{SELECT infer.embed('far/mock', 'far') IS NOT NULL}),
-	'RCCLR', 'a key does not leave in clear text');
-is($far_mock->stat('requests'), 0, 'nothing else leaves either');
+	'RCCLR', 'fail_P67: a key does not leave in clear text');
+is($far_mock->stat('requests'), 0, 'fail_P67: nothing else leaves either');
+my $trap = InferTrap->new;
+ask(q{CREATE SERVER trap FOREIGN DATA WRAPPER pg_inference OPTIONS (url 'http://far.test:} . $trap->port . qq{/v1');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER trap OPTIONS (api_key_file '$key_file')});
+is(attempt(q{SELECT (o).reason, (o).execution, (o).attempts FROM infer.try_complete('trap/mock', 'far') o}),
+	'credential_withheld|not_admitted|0', 'fail_P67: the proof says so');
+is($trap->connections, 0, 'fail_P67: nobody even connected');
+ask(q{DROP SERVER trap CASCADE});
 ask(q{ALTER SERVER far OPTIONS (ADD allow_cleartext 'true')});
 is(attempt(q{SELECT infer.embed('far/mock', 'far') IS NOT NULL}),
 	't', 'a server may say that its network is trusted');
