@@ -130,6 +130,9 @@ foreach my $case ([ SQL_ASCII => "E'bad \\xe9'", "bad \x{fffd}" ], [ EUC_JP => "
 		'2|2', "fault_F70: $encoding: a bad input in a batch fails alone");
 	like( both("fault_F70: $encoding: raised", $encoding, "SELECT infer.embed('mock/m', x) FROM unnest($texts) AS x"),
 		qr/arguments make no valid request.*DETAIL: .*input is not valid.*Nothing was sent/s, "fault_F70: $encoding: the error says so");
+	is( both("fault_F70: $encoding: cause", $encoding,
+			"SELECT (infer.try_embed('mock/m', $bad)).reason; SELECT reason, input_md5 = md5($bad) FROM infer.statement_errors()"),
+		"bad_request\nbad_request|t", "fault_F70: $encoding: its cause can be found by its bytes");
 	is(both("fault_F70: $encoding: a row that nobody fetches", $encoding,
 			"SELECT infer.complete('mock/m', x) FROM unnest($texts) AS x LIMIT 1"), 'good one',
 		"fault_F70: $encoding: a row that LIMIT cuts off raises nothing");

@@ -194,6 +194,7 @@ infer_causes_note(const InferAnswer *answer)
 	};
 	const char *problem;
 	Cause *kept = NULL;
+	int unsendable; /* a byte of ours stands before the input */
 
 	/* a cursor's rows may fail in another statement than the one that asked for them */
 	infer_causes_statement();
@@ -205,8 +206,9 @@ infer_causes_note(const InferAnswer *answer)
 		count(&cause);
 		return;
 	}
-	if (!pg_md5_hash(answer->input, answer->input_len, unconstify(char *, kept->shown.md5),
-					 &problem))
+	unsendable = answer->input_len > 0 && answer->input[0] == INFER_UNSENDABLE;
+	if (!pg_md5_hash(answer->input + unsendable, answer->input_len - unsendable,
+					 unconstify(char *, kept->shown.md5), &problem))
 		kept->shown.md5 = NULL;
 	dlist_push_tail(&store.full, &kept->node);
 	store.nfull++;

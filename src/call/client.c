@@ -199,9 +199,6 @@ input_bytes(const InferFunction *function, Datum input, size_t *len)
 	return bytes;
 }
 
-/* No input in UTF-8 begins with this byte. */
-#define NO_UTF8 '\xff'
-
 /* The answer of a text that cannot be sent is a failure: in the memo, so that it is one failure. */
 static InferAnswer *
 unsendable_answer(InferClass *class, const char *bytes, size_t len)
@@ -210,7 +207,7 @@ unsendable_answer(InferClass *class, const char *bytes, size_t len)
 	InferAnswer *answer;
 	bool found;
 
-	key[0] = NO_UTF8;
+	key[0] = INFER_UNSENDABLE;
 	memcpy(key + 1, bytes, len);
 	answer = infer_memo_answer(class, key, len + 1, &found);
 	pfree(key);

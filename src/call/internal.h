@@ -111,6 +111,9 @@ struct InferClass
 	dlist_node idle;  /* in memo->idle_classes while refs == 0 */
 };
 
+/* No text in UTF-8 begins with this byte. */
+#define INFER_UNSENDABLE '\xff'
+
 typedef enum InferAnswerState
 {
 	INFER_ANSWER_IDLE,    /* nobody is asking (any more) */
@@ -122,7 +125,7 @@ struct InferAnswer
 {
 	/* key */
 	InferClass *class;
-	char *input; /* UTF-8 */
+	char *input; /* UTF-8; or INFER_UNSENDABLE, and what cannot be said in UTF-8 */
 	size_t input_len;
 	uint32 hash;
 	/* where it is */
