@@ -119,4 +119,24 @@ foreach my $mode (qw(error_key error_half_key))
 	unlike($told, qr/sk-p/, "$mode: the key is not");
 }
 
+# In a database that is not in UTF-8: words in its encoding, and inputs by the MD5 of their UTF-8.
+foreach my $case ([ LATIN1 => "\xfc", qr/^\?+ \xfc broken$/ ], [ SQL_ASCII => "\xc3\xbc", qr/^[?]+ [?]+ broken$/ ])
+{
+	my ($encoding, $u, $wanted) = @$case;
+	my $hex = unpack 'H*', qq({"error":{"message":"\xe6\x97\xa5 \xc3\xbc broken"}});
+	my $input = unpack 'H*', "$u [[mock:404]]";
+	$database = 'postgres';
+	ask("CREATE DATABASE \"db_$encoding\" ENCODING $encoding LOCALE 'C' TEMPLATE template0");
+	$database = "db_$encoding";
+	ask('CREATE EXTENSION pg_inference;', "CREATE SERVER mock FOREIGN DATA WRAPPER pg_inference OPTIONS (url '@{[$mock->url]}/v1');",
+		"CREATE SERVER hostile FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$hostile_url/v1')");
+	my ($error, $same) = split /\n/, ask(
+		qq{SELECT FROM infer.try_chat('hostile/say', '[]', '{"hex": "$hex", "status": "400 Bad"}');
+		SELECT encode(convert_to(error, '$encoding'), 'hex') FROM infer.statement_errors();
+		SELECT FROM infer.try_complete('mock/m', convert_from('\\x$input', '$encoding'));
+		SELECT input_md5 = md5('\\xc3bc'::bytea || ' [[mock:404]]'::bytea) FROM infer.statement_errors()});
+	like(pack('H*', $error), $wanted, "$encoding: words in its encoding");
+	is($same, 't', "$encoding: the input is found by its MD5");
+}
+
 done_testing();

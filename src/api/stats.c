@@ -203,8 +203,8 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 		put_failing(&stat.failing, values, nulls);
 		values[COL_RETRIES] = Int64GetDatum(stat.retries);
 		values[COL_RETRIES_DENIED] = Int64GetDatum(stat.retries_denied);
-		for (int i = 0; i < lengthof(stat.abandoned); i++)
-			values[COL_ABANDONED + i] = Int64GetDatum(stat.abandoned[i]);
+		for (int a = 0; a < lengthof(stat.abandoned); a++)
+			values[COL_ABANDONED + a] = Int64GetDatum(stat.abandoned[a]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
