@@ -266,6 +266,9 @@ static const StreamRow stream_rows[] = {
 	{"an error behind the finish_reason",
 	 WORD("a") END("stop") DATA("{\"error\":\"out of slots\"}"), NULL, INFER_REASON_SERVER_ERROR, 1,
 	 0},
+	{"an error that stands in half an event",
+	 WORD("a") "data: {\"error\":{\"message\":\"out of slots\"}", NULL, INFER_REASON_SERVER_ERROR,
+	 1, 0},
 	{"an error at first", DATA("{\"error\":{\"message\":\"out of slots\"}}") DONE, NULL,
 	 INFER_REASON_SERVER_ERROR, 1, 1},
 	/* what cannot be read */
@@ -341,6 +344,17 @@ test_fail_P34_P35_P36_answers(void)
 		CHECK_ROW(!row->maybe || !facts.tokens, row->name);
 		done(&parsed);
 	}
+}
+
+static void
+test_error_without_words(void)
+{
+	static const char body[] = WORD("a") DATA("{\"error\":{}}");
+	Parsed parsed = parse(INFER_TASK_CHAT, body, strlen(body));
+
+	CHECK(!parsed.ok && parsed.fault.reason == INFER_REASON_SERVER_ERROR);
+	CHECK(strcmp(parsed.fault.message, "the stream ended with an error") == 0);
+	done(&parsed);
 }
 
 static void
@@ -452,6 +466,7 @@ main(void)
 	TEST(fail_P38_line_without_end);
 	TEST(sniff);
 	TEST(fail_P34_P35_P36_answers);
+	TEST(error_without_words);
 	TEST(refusal_has_the_words);
 	TEST(fail_P35_cut_at_every_byte);
 	TEST(fail_P38_answer_with_a_long_line);

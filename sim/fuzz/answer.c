@@ -10,6 +10,7 @@
 #include "reply.h"
 
 #include "core/buf.h"
+#include "provider/sse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,8 @@ try_text(InferTask task, FuzzText *text, unsigned cut)
 	if (task == INFER_TASK_CALL && reply.items[0].text != NULL)
 		REQUIRE(fuzz_inside(reply.items[0].text, reply.items[0].text_len, text));
 	infer_reply_free(&reply);
+	if (infer_sse_sniff(text->data, text->len))
+		return; /* the affair of another target */
 	/* messages stand three containers deep */
 	REQUIRE(model_is_json(text->data, text->len, INFER_JSON_DEPTH + 4, false));
 	fuzz_try_truncated(task, text, 1, cut);

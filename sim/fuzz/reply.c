@@ -42,10 +42,23 @@ fuzz_is_harmless(const char *text)
 static void
 check_fault(const InferFault *fault)
 {
-	REQUIRE(fault->reason == INFER_REASON_MALFORMED_REPLY ||
-			fault->reason == INFER_REASON_MISALIGNED);
-	REQUIRE(fault->message[0] != '\0' && strlen(fault->message) < sizeof(fault->message));
-	REQUIRE(model_is_utf8(fault->message, strlen(fault->message)));
+	switch (fault->reason)
+	{
+		case INFER_REASON_MALFORMED_REPLY:
+		case INFER_REASON_MISALIGNED:
+			REQUIRE(fault->execution == INFER_EXECUTED);
+			break;
+		case INFER_REASON_INCOMPLETE_REPLY: /* these three of streams only */
+		case INFER_REASON_SERVER_ERROR:
+		case INFER_REASON_REPLY_TOO_LARGE:
+			REQUIRE(fault->execution != INFER_NOT_ADMITTED);
+			break;
+		default:
+			REQUIRE(false);
+	}
+	REQUIRE(fault->message[0] != '\0');
+	REQUIRE(memchr(fault->message, '\0', sizeof(fault->message)) != NULL);
+	REQUIRE(fuzz_is_harmless(fault->message));
 }
 
 /* Whole or not, what an answer says of its usage is an object of it that jsonb can hold. */

@@ -8,7 +8,7 @@
 # build/fuzz/TARGET and is where the next run begins. A finding prints its input and how to repeat it.
 set -u -o pipefail
 cd "$(dirname "$0")/../.." || exit 2
-all="json values embed answer request"
+all="json values embed answer stream request"
 out=${OUT:-build/fuzz}
 seconds=60 runs=-1 input= coverage=
 while getopts s:r:i:c option; do

@@ -266,6 +266,8 @@ read_chunk(Stream *stream, const InferSseEvent *event)
 static bool
 take_event(Stream *stream, const InferSseEvent *event)
 {
+	bool ok;
+
 	if (event->len == 6 && memcmp(event->data, "[DONE]", 6) == 0)
 	{
 		stream->finished = true;
@@ -273,16 +275,15 @@ take_event(Stream *stream, const InferSseEvent *event)
 	}
 	if (event->len == 0 && !event->is_error)
 		return true;
-	if (!read_chunk(stream, event) && !event->is_error)
+	ok = read_chunk(stream, event);
+	if (event->is_error || stream->failed)
 	{
-		stream->broken = !stream->nomem;
+		stream->failed = true;
+		infer_provider_error_text(event->data, event->len, stream->error, sizeof(stream->error));
 		return false;
 	}
-	if (!event->is_error && !stream->failed)
-		return true;
-	stream->failed = true;
-	infer_provider_error_text(event->data, event->len, stream->error, sizeof(stream->error));
-	return false;
+	stream->broken = !ok && !stream->nomem;
+	return ok;
 }
 
 /* Reads the whole stream, as far as it matters; MORE, or how the reading of its lines broke. */
@@ -378,7 +379,9 @@ finish_stream(Stream *stream, InferSseStep step, InferReply *reply, InferFault *
 	if (!stream->tokens)
 		fault->execution = INFER_MAYBE_EXECUTED;
 	if (stream->failed)
-		return infer_fault(fault, INFER_REASON_SERVER_ERROR, "%s", stream->error);
+		return infer_fault(fault, INFER_REASON_SERVER_ERROR, "%s",
+						   stream->error[0] != '\0' ? stream->error
+													: "the stream ended with an error");
 	return infer_fault(fault, INFER_REASON_INCOMPLETE_REPLY,
 					   "the stream ended before the answer did");
 }
