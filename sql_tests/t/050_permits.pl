@@ -14,6 +14,7 @@ my $mock = InferTest::Mock->new;
 my $node = InferTest::new_node(
 	'permits',
 	'pg_inference.streaming_mode = per_row',
+	'statement_timeout = 60s', # a permit that does not come back would be waited for
 	'restart_after_crash = on');
 InferTest::connect_mock($node, $mock, max_concurrency => $limit);
 
@@ -121,56 +122,60 @@ $session = hanging('timeout', "SET statement_timeout = '1s';\n$many;");
 $session->finish;
 is_usable('timeout');
 
-# A scan stopped half-way, when rows were asked ahead: LIMIT, and a cursor that is closed.
-given('base_ms=20');
+# A scan stopped half-way, when rows were asked ahead: LIMIT, and a cursor that is closed. The first rows are
+# answered; the others hang, and are in flight for sure when the scan is dropped. (A condition on the
+# answers, for without one no more rows are asked than are wanted.) The session goes on, for its end
+# would give back whatever is out.
+ask(q{CREATE FUNCTION hangs(name text, i int) RETURNS text IMMUTABLE LANGUAGE sql AS $$
+	SELECT name || ' ' || i || CASE WHEN i > 1 THEN ' [[mock:hang]]' ELSE '' END $$});
+given();
 is( ask(q{SELECT count(*) FROM (SELECT i FROM generate_series(1, 1000) i
-		WHERE infer.embed('m', 'limit ' || i) IS NOT NULL LIMIT 3) s}),
-	3, 'LIMIT: rows arrive');
+		WHERE infer.embed('m', hangs('limit', i)) IS NOT NULL LIMIT 1) s;},
+		q{SELECT in_flight FROM infer.stat_admission;}),
+	"1\n0", 'LIMIT: a row arrives, permits come back');
+cmp_ok($mock->stat('requests'), '>', 1, 'LIMIT: others were asked');
 is_usable('LIMIT');
 
-given('base_ms=20');
+given();
 is( ask(q{BEGIN},
-		q{; DECLARE c CURSOR FOR SELECT i, infer.embed('m', 'cursor ' || i) IS NOT NULL
-			FROM generate_series(1, 1000) i;},
-		q{FETCH 1 FROM c; CLOSE c;},
+		q{; DECLARE c CURSOR FOR SELECT i FROM generate_series(1, 1000) i
+			WHERE infer.embed('m', hangs('cursor', i)) IS NOT NULL;},
+		q{FETCH 1 FROM c; SELECT in_flight > 0 FROM infer.stat_admission; CLOSE c;},
 		q{SELECT in_flight FROM infer.stat_admission; COMMIT;}),
-	"1|t\n0", 'CLOSE: gives permits back, inside the transaction');
+	"1\nt\n0", 'CLOSE: gives permits back, inside the transaction');
 is_usable('CLOSE');
 
-# An error in the statement, caught by a subtransaction: in SQL, and in PL/pgSQL.
-given('base_ms=20');
+# An error when the first row is answered, caught by a subtransaction: in SQL, and in PL/pgSQL.
+given();
 my ($code, $out, $err) = $node->psql('postgres', q{
 	BEGIN;
 	SAVEPOINT s;
-	SELECT 1 / (5 - i), infer.embed('m', 'savepoint ' || i) IS NOT NULL FROM generate_series(1, 1000) i;
+	SELECT 1 / (4 - array_length(infer.embed('m', hangs('savepoint', i)), 1)) FROM generate_series(1, 1000) i;
 	ROLLBACK TO s;
 	SELECT in_flight, waiting FROM infer.stat_admission;
 	SELECT infer.embed('m', 'after savepoint') IS NOT NULL;
 	COMMIT;}, on_error_stop => 0);
 like($err, qr/division by zero/, 'ROLLBACK TO: the statement fails');
+cmp_ok($mock->stat('requests'), '>', 2, 'ROLLBACK TO: others were asked');
 is($out, "0|0\nt", 'ROLLBACK TO: gives permits back, and the transaction goes on');
 is_usable('ROLLBACK TO');
 
-given('base_ms=20');
+given();
 is( ask(
 		q{CREATE FUNCTION catches() RETURNS text LANGUAGE plpgsql AS $$
 		DECLARE
-			r record;
 			said text := '';
 		BEGIN
 			BEGIN
-				FOR r IN SELECT i, infer.embed('m', 'caught ' || i) AS e FROM generate_series(1, 1000) i LOOP
-					IF r.i = 3 THEN
-						RAISE 'enough';
-					END IF;
-				END LOOP;
-			EXCEPTION WHEN raise_exception THEN
+				PERFORM 1 / (4 - array_length(infer.embed('m', hangs('caught', i)), 1)) FROM generate_series(1, 1000) i;
+			EXCEPTION WHEN division_by_zero THEN
 				said := SQLERRM;
 			END;
 			RETURN said || ' ' || (SELECT in_flight FROM infer.stat_admission);
 		END $$;},
 		q{SELECT catches();}),
-	'enough 0', 'exception block: gives permits back');
+	'division by zero 0', 'exception block: gives permits back');
+cmp_ok($mock->stat('requests'), '>', 1, 'exception block: others were asked');
 is_usable('exception block');
 
 # Who waits for a permit gets it when it comes back, without asking again and again. rpc_F16: a scan
