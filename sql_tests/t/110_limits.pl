@@ -82,16 +82,22 @@ sleep 0.3;
 my @queue;
 foreach my $n (1 .. 3)
 {
-	push @queue, InferProc->start($node, "queue $n", rows_of('pause', "queue $n", 1) . $clock);
+	push @queue, InferProc->start($node, "queue $n",
+		rows_of('pause', "queue $n", 1) . ($n == 1 ? 'SELECT pg_sleep(60);' : $clock));
 	ok(InferTest::wait_until(3, sub { admission('pause', 'waiting') == $n }), "fault_F9: statement $n waits");
 }
 my $cancelled = time;
 cancel('queue 1');
-my ($out, $err) = $queue[0]->finish;
+# its session stays, or it would leave the line by its end
+ok( InferTest::wait_until(
+		2, sub { ask(q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'queue 1' AND wait_event = 'PgSleep'}) }),
+	'fault_F9: the first is cancelled');
 my $took = time - $cancelled;
-like($err, qr/ERROR:  57014/, 'fault_F9: the first is cancelled');
 is(admission('pause', 'waiting'), 2, 'fault_F9: while the others wait');
 cmp_ok($took, '<', 2, 'fault_F9: at once');
+cancel('queue 1');
+my ($out, $err) = $queue[0]->finish;
+is(() = $err =~ /ERROR:  57014/g, 2, 'fault_F9: by the cancel');
 is($mock->stat('requests'), 1, 'fault_F9: and nothing was sent');
 my @late;
 foreach my $session (@queue[ 1, 2 ])
@@ -164,6 +170,23 @@ cmp_ok($mock->stat('rejected') + $mock->stat('failed'), '>', 2, 'fault_F24: the 
 is($out =~ /ERROR/ ? 1 : 0, 0, 'fault_F24: no error');
 cancel('refused');
 $beside->finish;
+
+# ... nor is it in one and the same scan, whose calls of the one server wait behind those of the
+# other: for a permit (429), or for its own requests (they hang).
+foreach my $fault ('429', 'hang')
+{
+	$other->reset;
+	$start = time;
+	my $mixed = InferProc->start($node, "mixed $fault", qq{SET pg_inference.congestion_max_window = 8;
+		SELECT count(infer.complete(CASE WHEN bad THEN 'bad/m' ELSE 'good/m' END,
+			'$fault ' || i || CASE WHEN bad THEN ' [[mock:$fault]]' ELSE '' END))
+		FROM generate_series(1, 200) i, LATERAL (SELECT i % 10 = 0 OFFSET 0) s(bad)});
+	ok(InferTest::wait_until(15, sub { $other->stat('items') == 180 }), "fault_F24: $fault: all calls of the good server")
+	  or diag($other->stat('items'));
+	note(sprintf 'fault_F24: in %.1f s, where 2.3 are needed', time - $start);
+	cancel('mixed %');
+	$mixed->finish;
+}
 
 # ----------------------------------------------------------------------------------------------
 # fault_F49: two servers refuse, and want two seconds: the statement waits for both at once, and
