@@ -173,12 +173,14 @@ $beside->finish;
 
 # ... nor is it in one and the same scan, whose calls of the one server wait behind those of the
 # other: for a permit (429), or for its own requests (they hang).
-foreach my $fault ('429', 'hang')
+server('stuck', $mock); # of which nothing bad is known
+foreach ([ 'bad', '429' ], [ 'stuck', 'hang' ])
 {
+	my ($bad, $fault) = @$_;
 	$other->reset;
 	$start = time;
 	my $mixed = InferProc->start($node, "mixed $fault", qq{SET pg_inference.congestion_max_window = 8;
-		SELECT count(infer.complete(CASE WHEN bad THEN 'bad/m' ELSE 'good/m' END,
+		SELECT count(infer.complete(CASE WHEN bad THEN '$bad/m' ELSE 'good/m' END,
 			'$fault ' || i || CASE WHEN bad THEN ' [[mock:$fault]]' ELSE '' END))
 		FROM generate_series(1, 200) i, LATERAL (SELECT i % 10 = 0 OFFSET 0) s(bad)});
 	ok(InferTest::wait_until(15, sub { $other->stat('items') == 180 }), "fault_F24: $fault: all calls of the good server")
