@@ -196,6 +196,7 @@ foreach my $call (
 	q{infer.complete('s/m', E'x\r\nX-Evil: 1\r\n\r\nPOST /evil HTTP/1.1')},
 	q{infer.complete('s/m', 'x', jsonb_build_object(E'a\r\nX-Evil: 1', E'b\r\nX-Evil: 1'))},
 	q<infer.complete('s/m"}],"evil":[{"a":"', 'x"}],"evil":[{"a":"b')>,
+	q{infer.complete('s/m', 'x', options => jsonb_build_object('idempotency_key', E'a\r\nX-Evil: 1'))},
 	q{infer.call('s/', jsonb_build_object(E'a\r\nX-Evil: 1', E'\r\n\r\n'), '{"path": "/a%0d%0aX-Evil:%201?b=%00"}')})
 {
 	$echo->forget;
