@@ -112,7 +112,10 @@ foreach my $words (0, 1)
 given(", max_batch_tokens '1000'", 'limit_tokens=1000', 'limit_status=400');
 is(embed(2000, "rpad('text ' || i, 20 + i % 300, '.')"), '2000|0', 'fault_F40: max_batch_tokens');
 is(scalar(refused('tokens')), 0, 'fault_F40: is never exceeded');
-cmp_ok(most(accepted('tokens')), '>', 500, 'fault_F40: and made use of, once answers tell what a token is');
+$mock->reset;
+is(embed(2000, "rpad('next ' || i, 20 + i % 300, '.')"), '2000|0', 'fault_F40: the next statement');
+is(scalar(refused('tokens')), 0, 'fault_F40: does not exceed it, either');
+cmp_ok(most(accepted('tokens')), '>', 500, 'fault_F40: but makes use of it, for answers have told what a token is');
 
 given(", max_batch_size '2048'", 'limit_items=2048', 'limit_tokens=300000', 'limit_body_kb=4096');
 is(embed(3000, "rpad('text ' || i, 1500, 'abcd')"), '3000|0', 'fault_F38: long rows under the limits of a hosted API');
