@@ -42,6 +42,21 @@ integer_at(const InferSlice *number)
 	return strtoll(digits, NULL, 10);
 }
 
+/* Repaired, a string is fit for a table, and the same as decoded if it was before. */
+static void
+check_repaired(const InferSlice *string, int faults, const char *decoded, size_t decoded_len)
+{
+	char *repaired = malloc(string->len * INFER_REPLACEMENT_GROWTH + 1);
+	size_t len = infer_json_decode_repaired(string, repaired);
+
+	REQUIRE(len <= string->len * INFER_REPLACEMENT_GROWTH);
+	REQUIRE(model_is_utf8(repaired, len));
+	REQUIRE(memchr(repaired, '\0', len) == NULL);
+	if (faults == 0)
+		REQUIRE(len == decoded_len && memcmp(repaired, decoded, len) == 0);
+	free(repaired);
+}
+
 static int
 check_string(const InferSlice *string, const FuzzText *text)
 {
@@ -60,6 +75,7 @@ check_string(const InferSlice *string, const FuzzText *text)
 	REQUIRE(model_is_utf8(ours, our_len));
 	REQUIRE(infer_utf8_valid(string->data, string->len) ==
 			model_is_utf8(string->data, string->len));
+	check_repaired(string, faults, theirs, their_len);
 	if (faults == 0)
 	{
 		REQUIRE(our_len == their_len && memcmp(ours, theirs, our_len) == 0);
