@@ -155,7 +155,7 @@ read_decimal(const char *p, const char *end, Decimal *d)
 		d->negative = true;
 		p++;
 	}
-	d->start = start = p;
+	d->start = p;
 	if (p == end || !is_digit(*p))
 		return NULL;
 	if (*p == '0')
