@@ -4,6 +4,9 @@
  * Digits are read here and not by strtod(), which knows hexadecimal numbers, exponents and locales,
  * none of which a server means.  Dates are the HTTP library's affair.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strcasestr() */
+#endif
 #include "http/headers.h"
 
 #include <curl/curl.h>
