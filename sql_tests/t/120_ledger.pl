@@ -46,13 +46,14 @@ sub settled
 	return;
 }
 
-# Cancels one of the sessions now and then, until all have ended.
+# Cancels one of the sessions now and then, until all have ended; not too often, on whatever machine.
 sub canceller
 {
+	my $most = 40 * $long;
 	return InferProc->start($node, 'canceller', q{
 	DO $$
 	BEGIN
-		FOR i IN 1..100000 LOOP
+		FOR i IN 1..} . $most . q{ LOOP
 			PERFORM pg_sleep(0.3);
 			PERFORM pg_stat_clear_snapshot();
 			PERFORM pg_cancel_backend(pid) FROM (SELECT pid FROM pg_stat_activity
