@@ -227,7 +227,7 @@ foreach my $case (
 	$node->start;
 	like(substr(log_of(), $from), qr/WARNING:  pg_inference could not read file "pg_stat\/pg_inference.usage": .*$problem/,
 		"bad file, $name: the log says so");
-	is(slurp_file("$file.bad"), $bytes, "bad file, $name: it is kept");
+	is(-e "$file.bad" ? slurp_file("$file.bad") : undef, $bytes, "bad file, $name: it is kept");
 	like(error_of('app', q{SELECT infer.complete('c', 'x')}), $lost, "bad file, $name: a budget is refused");
 	is(ask_as('other', q{SELECT infer.complete('c', 'x') IS NOT NULL}), 't', "bad file, $name: others go on");
 	$node->kill9;
