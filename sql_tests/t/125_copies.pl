@@ -188,6 +188,18 @@ kept(qq{SET pg_inference.streaming_mode = automatic; SELECT infer.try_embed('m',
 given('no_base64=1');
 kept(qq{SELECT infer.embed('m', 'kept ' || i) $rows;}, 'another phrasing');
 
+# a batch that is cut between two attempts, for what it may take twice is more than the budget
+my $cut = q{SET pg_inference.streaming_mode = automatic; SET pg_inference.statement_token_budget = 125;
+	SELECT 'cut', count((o).value), count(*) FILTER (WHERE (o).reason = 'budget') FROM
+		(SELECT infer.try_embed('m', rpad('cut ' || i, 80, 'x'), options => '{"idempotency_key": true}') AS o
+		FROM generate_series(1, 4) i OFFSET 0) s;};
+given('fault_lost=100');
+then_after(4, 'fault_lost=0');
+($out) = kept($cut, 'a budget');
+like($out, qr/^cut\|2\|2$/m, 'fail_P25: which cut a batch that was sent before');
+my $cut_stats = $mock->stats;
+is("$cut_stats->{requests} requests, $cut_stats->{request_ids} keys", '2 requests, 2 keys', 'fault_F55: the rest of it is another call');
+
 given('base_ms=300');
 my $found = ask(
 	q{SET pg_inference.streaming_mode = per_row; SET pg_inference.retained_memory = '2kB';
@@ -329,6 +341,11 @@ is(keys_seen(), '150 requests, 100 keys, 50 again', 'fault_F55: has others');
 $found = ask(q{SET pg_inference.random_seed = 5; SELECT infer.embed('m', 'seeded', options => '{"idempotency_key": true}') IS NULL})
   . ask(q{SET pg_inference.random_seed = 5; SELECT infer.embed('m', 'seeded', options => '{"idempotency_key": true}') IS NULL});
 is(keys_seen(), '152 requests, 101 keys, 51 again', 'fail_P74: a seed fixes the statement\'s own, too');
+given();
+ask(q{SET pg_inference.statement_call_budget = 3;
+	SELECT count((infer.try_embed('m', 'within ' || i, options => '{"idempotency_key": "budget"}')).value) FROM generate_series(1, 5) i});
+ask(q{SELECT count(infer.embed('m', 'within ' || i, options => '{"idempotency_key": "budget"}')) FROM generate_series(1, 3) i});
+is(keys_seen(), '2 requests, 1 keys, 1 again', 'fault_F55: the key is of what is sent, not of what a budget held back');
 
 # what a server honours may be sent again
 ask(q{ALTER SERVER mock OPTIONS (ADD idempotency 'honoured')});

@@ -122,7 +122,7 @@ describe(const InferBatch *batch, const Limit *limit, InferBudgetKind kind, cons
 
 /*
  * Keeps what fits under the limits and fails the rest; false if nothing fits, then the batch is
- * gone.  What is cut off has been through whatever the batch has been through.
+ * gone.
  */
 static bool
 cut(InferBatch *batch, bool daily, const InferAmount *used, const InferAmount *limits)
@@ -145,12 +145,9 @@ cut(InferBatch *batch, bool daily, const InferAmount *used, const InferAmount *l
 			 sizeof(detail));
 	if (n > 0)
 	{
-		infer_buf_reset(&batch->body);
 		rest = infer_batch_new(batch->client, batch->class);
 		infer_batch_split(batch, rest, n);
-		rest->attempts = batch->attempts;
-		rest->floor = batch->floor;
-		rest->first_sent_us = batch->first_sent_us;
+		infer_batch_forget_body(batch);
 	}
 	fail(rest, limit->hint, detail);
 	return n > 0;

@@ -29,8 +29,7 @@ static void
 rephrase(InferBatch *batch)
 {
 	batch->attempts--;
-	infer_retain_end(batch);
-	infer_buf_reset(&batch->body);
+	infer_batch_forget_body(batch);
 	batch->charge.repeated = false;
 	infer_batch_ready(batch);
 }

@@ -48,10 +48,10 @@ add_call(pg_cryptohash_ctx *hash, const InferBatch *batch)
 }
 
 /*
- * Makes the header of a batch that is going to be sent, if its calls ask for one.  Repeated
- * attempts keep theirs.  May raise; the batch is still in its list.
+ * Makes the header of a batch whose body is new, if its calls ask for one; repeated attempts keep
+ * theirs with their body.  False: it could not be made, and the batch, in no list, has been failed.
  */
-void
+bool
 infer_idempotency_prepare(InferBatch *batch)
 {
 	uint8 digest[PG_SHA256_DIGEST_LENGTH];
@@ -59,16 +59,21 @@ infer_idempotency_prepare(InferBatch *batch)
 	char *end = batch->key_header;
 	bool ok;
 
-	if (!batch->class->options.idempotent || batch->body.len > 0)
-		return;
+	if (!batch->class->options.idempotent)
+		return true;
 	hash = pg_cryptohash_create(PG_SHA256);
 	ok = hash != NULL && pg_cryptohash_init(hash) >= 0 && add_call(hash, batch) &&
 		 pg_cryptohash_final(hash, digest, sizeof(digest)) >= 0;
 	pg_cryptohash_free(hash);
 	if (!ok)
-		elog(ERROR, "could not compute an idempotency key");
+	{
+		infer_finish_fail(batch, INFER_REASON_INTERNAL, INFER_NOT_ADMITTED, 0,
+						  "the idempotency key could not be computed");
+		return false;
+	}
 	end += snprintf(end, sizeof(batch->key_header),
 					"%s: ", infer_provider_idempotency_header(batch->class->provider));
 	for (int i = 0; i < sizeof(digest); i++)
 		end += sprintf(end, "%02x", digest[i]);
+	return true;
 }

@@ -310,6 +310,8 @@ extern void infer_batch_free(InferBatch *batch);
 extern void infer_batch_split(InferBatch *batch, InferBatch *into, int from);
 /* Moves all answers but the first n into a batch of the same history, which is ready then. */
 extern void infer_batch_part(InferBatch *batch, int n);
+/* It has other answers or words now: its body and key are made anew before it is sent. */
+extern void infer_batch_forget_body(InferBatch *batch);
 extern void infer_batch_landed(InferBatch *batch, const InferOutcome *outcome,
 							   const InferRateNews *news);
 extern void infer_batch_sleep(InferBatch *batch, int64 delay_ms);
@@ -388,7 +390,7 @@ extern bool infer_budget_allows(InferBatch *batch);
 extern void infer_cooldown_fail(InferBatch *batch);
 
 /* idempotency.c */
-extern void infer_idempotency_prepare(InferBatch *batch);
+extern bool infer_idempotency_prepare(InferBatch *batch);
 
 /* abandoned.c */
 extern void infer_abandon(InferBatch *batch);

@@ -142,7 +142,8 @@ batch_add(InferBatch *batch, InferAnswer *answer)
 	infer_memo_pin(answer);
 }
 
-/* Takes the answers from..end out of a batch into another of the same class (to split it). */
+/* Takes the answers from..end out of a batch into a new one of the same class, which has been
+ * through whatever the batch has been through. */
 void
 infer_batch_split(InferBatch *batch, InferBatch *into, int from)
 {
@@ -156,6 +157,9 @@ infer_batch_split(InferBatch *batch, InferBatch *into, int from)
 		batch->bytes -= answer->input_len;
 	}
 	batch->nanswers = from;
+	into->attempts = batch->attempts;
+	into->floor = batch->floor;
+	into->first_sent_us = batch->first_sent_us;
 	infer_sizes_part(into, batch);
 }
 
@@ -165,10 +169,15 @@ infer_batch_part(InferBatch *batch, int n)
 	InferBatch *rest = infer_batch_new(batch->client, batch->class);
 
 	infer_batch_split(batch, rest, n);
-	rest->attempts = batch->attempts;
-	rest->floor = batch->floor;
-	rest->first_sent_us = batch->first_sent_us;
 	infer_batch_ready(rest);
+}
+
+void
+infer_batch_forget_body(InferBatch *batch)
+{
+	infer_retain_end(batch);
+	infer_buf_reset(&batch->body);
+	batch->key_header[0] = '\0';
 }
 
 /* Frees a batch: what it holds goes back, answers without a result are nobody's again. */
@@ -336,7 +345,7 @@ build_body(InferBatch *batch)
 	pfree(inputs);
 	if (!built)
 		infer_finish_fail(batch, fault.reason, INFER_NOT_ADMITTED, 0, fault.message);
-	return built && infer_retain(batch);
+	return built && infer_idempotency_prepare(batch) && infer_retain(batch);
 }
 
 /*
@@ -402,7 +411,6 @@ send_ready(InferBatch *batch)
 	reason = infer_registry_secrets(batch->class->target->server, batch->class->userid, &secrets,
 									&detail);
 
-	infer_idempotency_prepare(batch);
 	dlist_delete(&batch->node);
 	infer_permit_want(batch, false);
 	if (reason != INFER_REASON_NONE)

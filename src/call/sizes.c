@@ -167,6 +167,5 @@ infer_sizes_cut(InferBatch *batch)
 		return;
 	n = count_fitting(batch);
 	infer_batch_part(batch, n);
-	infer_retain_end(batch);
-	infer_buf_reset(&batch->body);
+	infer_batch_forget_body(batch);
 }
