@@ -233,6 +233,19 @@ like($err, qr/DETAIL:  it has failed since \d{4}-\d\d-\d\d .*, with connect_fail
 	'server_failed: since when, why, and when it is tried again');
 like($err, qr/HINT:  Check the inference server\./, 'server_failed: a hint');
 
+# Somebody may sit before it: without a word about it a call waits for a few seconds only, whatever its
+# timeout, and a delivery that asks for more waits on.
+($out, $err) = session('impatient', q{SET pg_inference.failure_patience = 0;
+	SELECT string_agg(DISTINCT reason, ' '), max(attempts) <= 1
+	FROM generate_series(1, 2) i, infer.try_complete('dead/m', 'impatient ' || i);})->finish;
+is($out, "server_failed|t\n", 'patience: none, so no second probe is waited for') or diag($err);
+my $patient = InferProc->start($node, 'patient', q{SET pg_inference.failure_patience = 0;
+	SELECT infer.complete('dead/m', 'patient', options => '{"delivery": "reliable", "max_attempts": 1000}');});
+ok(InferTest::wait_until(60, sub { admission('dead', 'waiting') eq '1' }), 'patience: a reliable call waits on');
+ask('SELECT pg_cancel_backend(' . $patient->backend . ')');
+(undef, $err) = $patient->finish;
+like($err, qr/canceling statement due to user request/, 'patience: until it is cancelled');
+
 # ----------------------------------------------------------------------------------------------
 # What is no reason to leave a server alone.
 

@@ -22,15 +22,21 @@ draw_jitter(const InferBatch *batch)
 }
 
 /*
- * A call goes on waiting for a server that fails until it has failed for so long.  A reliable one
- * waits for ever: it ends by an answer, its max_attempts, or a cancel.
+ * A call goes on waiting for a server that fails until it has failed for so long.  Somebody may sit
+ * before it, so that is not long, unless the delivery asks for more.  A reliable one waits for
+ * ever: it ends by an answer, its max_attempts, or a cancel.
  */
 int64
 infer_retry_patience_us(const InferClass *class)
 {
-	if (class->options.rule.delivery == INFER_DELIVERY_RELIABLE)
+	InferDelivery delivery = class->options.rule.delivery;
+	int timeout_ms = class->options.timeout_ms;
+
+	if (delivery == INFER_DELIVERY_RELIABLE)
 		return PG_INT64_MAX;
-	return (int64) class->options.timeout_ms * 1000;
+	if (delivery == INFER_DELIVERY_SINGLE)
+		timeout_ms = Min(timeout_ms, infer_guc_failure_patience);
+	return (int64) timeout_ms * 1000;
 }
 
 /*

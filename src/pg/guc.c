@@ -50,6 +50,7 @@ double infer_guc_congestion_step_coef = 1;
 int infer_guc_priority = INFER_PRIORITY_NORMAL;
 int infer_guc_random_seed = 0;
 int infer_guc_failure_cooldown = 1000;
+int infer_guc_failure_patience = 5000;
 int infer_guc_failure_threshold = 3;
 bool infer_guc_limiter_adaptive = true;
 double infer_guc_limiter_decrease_factor = 0.5;
@@ -177,6 +178,11 @@ define_failure_settings(void)
 		"pg_inference.failure_cooldown", "How long a server that fails is left alone at first.",
 		"Then twice as long, up to eight times; one request is sent after each such time.",
 		&infer_guc_failure_cooldown, 1000, 1, 3600000, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable(
+		"pg_inference.failure_patience",
+		"How long a server may have been failing before calls no longer wait for it.",
+		"Never longer than a call's timeout. Calls with another delivery than single wait longer.",
+		&infer_guc_failure_patience, 5000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable(
 		"pg_inference.failure_threshold",
 		"Failures in a row after which a server is left alone for a while.",

@@ -68,6 +68,7 @@ extern double infer_guc_congestion_step_coef; /* user, 1 */
 extern int infer_guc_priority;                /* user, InferPriority, NORMAL */
 extern int infer_guc_random_seed;             /* user, 0 = none */
 extern int infer_guc_failure_cooldown;        /* superuser, ms, 1 s */
+extern int infer_guc_failure_patience;        /* user, ms, 5 s */
 extern int infer_guc_failure_threshold;       /* superuser, 3; 0 = off */
 extern bool infer_guc_limiter_adaptive;       /* superuser, on */
 extern double infer_guc_limiter_decrease_factor; /* superuser, 0.5 */
