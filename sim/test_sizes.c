@@ -108,10 +108,36 @@ test_fault_F42_poison(void)
 	taken(&sizes, 128, 1280);
 	CHECK(!infer_sizes_refused(&sizes, size, INFER_SIZE_ANY, false, 0));
 	CHECK(fits(&sizes, 128, 1280));
-	/* but proof is proof: the server takes less now */
+	/* but three proofs are proof: the server takes less now */
+	refused(&sizes, 64, 640);
+	refused(&sizes, 128, 1280);
+	CHECK(fits(&sizes, 128, 1280));
 	CHECK(infer_sizes_refused(&sizes, size, INFER_SIZE_ANY, true, 0));
 	CHECK(!fits(&sizes, 64, 640) && fits(&sizes, 32, 320));
 	CHECK(infer_sizes_refused(&sizes, (InferSize){48, 480}, INFER_SIZE_ANY, false, 0));
+}
+
+/* A server that refuses by chance what it takes otherwise teaches nothing. */
+static void
+test_bad_moments(void)
+{
+	InferSizes sizes = {0};
+
+	for (int i = 0; i < 1000; i++)
+	{
+		taken(&sizes, 128, 1280 + i % 100);
+		if (i % 10 < 2)
+			refused(&sizes, 128, 1280 + i % 90);
+	}
+	CHECK(fits(&sizes, 128, 1380));
+	/* what is much smaller is no sign that it was one */
+	refused(&sizes, 128, 1280);
+	taken(&sizes, 128, 1000);
+	refused(&sizes, 128, 1280);
+	taken(&sizes, 64, 1280);
+	CHECK(fits(&sizes, 128, 1280));
+	refused(&sizes, 128, 1280);
+	CHECK(!fits(&sizes, 128, 1280) && fits(&sizes, 64, 640));
 }
 
 static void
@@ -155,6 +181,7 @@ main(void)
 	TEST(pair_is_settled);
 	TEST(words_tell);
 	TEST(fault_F42_poison);
+	TEST(bad_moments);
 	TEST(forgotten);
 	TEST(fault_F40_tokens);
 	return tap_done();

@@ -152,6 +152,38 @@ $mock->reset;
 is(embed(500, "'more ' || 10000 + i"), '500|0', 'fault_F42: after over-long inputs');
 is($mock->stat('requests'), 4, 'fault_F42: batches are whole');
 
+# ----------------------------------------------------------------------------------------------
+# Nor is a small size learnt from a server that answers 400 now and then, whatever it was asked.
+
+given('');
+embed(128, "'first ' || i");
+$mock->set('fault_400=3');
+my ($values) = split /\|/, embed(20_000);
+cmp_ok($values, '>', 19_000, 'fault_F42: refusals by chance: most rows are answered');
+cmp_ok(scalar(refused('items')), '>', 5, 'fault_F42: there were some');
+$mock->set('defaults', 'dim=4');
+$mock->reset;
+is(embed(1280, "'more ' || 10000 + i"), '1280|0', 'fault_F42: after refusals by chance');
+is($mock->stat('requests'), 10, 'fault_F42: batches are whole');
+
+# A server that really takes less than it did is believed.
+$mock->set('limit_items=100', 'limit_status=400', 'limit_words=0');
+$mock->reset;
+is(embed(5000, "'then ' || 10000 + i"), '5000|0', 'fault_F41: a limit that fell: all rows are answered');
+cmp_ok(scalar(refused('items')), '>=', 3, 'fault_F41: a limit that fell: it is not believed at once');
+$mock->reset;
+is(embed(5000, "'next ' || 10000 + i"), '5000|0', 'fault_F41: a limit that fell: the next statement');
+is(scalar(refused('items')), 0, 'fault_F41: a limit that fell: knows it');
+
+# Long parameters are those of one statement.
+given('', 'limit_body_kb=256');
+is(ask(q{SELECT count(infer.embed('s/m', 'text ' || 10000 + i, jsonb_build_object('user', repeat('x', 261000)))) FROM generate_series(1, 500) i}),
+	500, 'fault_F41: long parameters: all rows are answered');
+cmp_ok(scalar(refused('items')), '>', 0, 'fault_F41: long parameters: some requests were too large');
+$mock->reset;
+is(embed(1280, "'more ' || 10000 + i"), '1280|0', 'fault_F41: after long parameters');
+is($mock->stat('requests'), 10, 'fault_F41: batches are whole');
+
 # A session that gives up while halves are on their way leaves nothing behind.
 given('', 'limit_items=37', 'limit_status=400', 'base_ms=20');
 is(ask(q{SELECT count(*) FROM (SELECT infer.embed('s/m', 'text ' || 10000 + i) FROM generate_series(1, 1000) i LIMIT 1) s}),

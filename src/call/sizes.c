@@ -26,6 +26,8 @@
 #include "call/internal.h"
 #include "shmem/observed.h"
 
+#define FEW_PARAMETERS 1024 /* bytes that matter in no limit */
+
 struct InferRefusal
 {
 	InferRefusal *parent; /* the node of the batch that was refused before, or NULL */
@@ -61,6 +63,24 @@ infer_sizes_refresh(InferClass *class)
 		class->limits = infer_sizes_limits(&known, class->limits);
 }
 
+/*
+ * What was proved is known to all sessions, if it says something of theirs: parameters count in a
+ * server's limit of bytes, and those of this statement may be as long as its inputs, or longer.
+ */
+static void
+tell(const InferRefusal *node)
+{
+	const InferClass *class = node->class;
+	int64 parameters = strlen(class->parameters_json);
+	InferObservedKey key;
+
+	if (node->kind != INFER_SIZE_ITEMS && parameters > FEW_PARAMETERS &&
+		parameters > node->size.bytes / 8)
+		return;
+	observed_key(class, &key);
+	infer_observed_refused(&key, class->target->server->version, node->size, node->kind);
+}
+
 /* The last part of a node has ended. */
 static void
 close_node(InferRefusal *node)
@@ -72,12 +92,7 @@ close_node(InferRefusal *node)
 		InferRefusal *parent = node->parent;
 
 		if (!node->failed)
-		{
-			InferObservedKey key;
-
-			observed_key(class, &key);
-			infer_observed_refused(&key, class->target->server->version, node->size, node->kind);
-		}
+			tell(node);
 		else if (parent != NULL)
 			parent->failed = true;
 		if (node->suspect && --class->nsuspects == 0)

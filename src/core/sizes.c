@@ -13,6 +13,11 @@
  * which executes nothing, where assuming both would send long texts one by one because many short
  * ones were too many.
  *
+ * A server that refuses what it used to take may take less now, or may have had a bad moment: some
+ * answer 400 to one request in fifty.  Each of those would halve the limit, until requests of one
+ * input were left.  So that is believed when it has happened three times and nothing as large was
+ * taken in between.
+ *
  * A limit is what was taken below the refused size, or half of that.  It is not probed from below:
  * within a factor of two there is little to win.  After an hour all is forgotten, and if the limit
  * still holds, some refusals teach it again.
@@ -22,6 +27,8 @@
 #include <stdint.h>
 
 #define HOLD_US ((int64_t) 3600 * 1000 * 1000)
+/* Refusals of what used to be taken, until they are believed. */
+#define MAX_DOUBTS 3
 /* Fewer tokens say little of a text's bytes per token. */
 #define MIN_TOKENS 16
 /* Texts differ: the next one may have so many fewer bytes to a token than any before. */
@@ -63,9 +70,35 @@ settle_both(InferSizes *sizes, InferSize taken)
 		sizes->bad.bytes = lower(sizes->bad.bytes, both.bytes);
 }
 
+/* Texts differ in length, so a request is as large as another one from seven eighths of its bytes
+ * on. */
+static bool
+is_as_large(InferSize size, InferSize other)
+{
+	return size.items >= other.items && size.bytes >= other.bytes - other.bytes / 8;
+}
+
+/* Refused, though as much was taken before: is that so by now? *size: the least of those. */
+static bool
+believes(InferSizes *sizes, InferSize *size)
+{
+	if (sizes->doubts++ > 0)
+	{
+		size->items = (int) least(size->items, sizes->doubt.items);
+		size->bytes = least(size->bytes, sizes->doubt.bytes);
+	}
+	sizes->doubt = *size;
+	if (sizes->doubts < MAX_DOUBTS)
+		return false;
+	sizes->doubts = 0;
+	return true;
+}
+
 void
 infer_sizes_taken(InferSizes *sizes, InferSize size, int64_t tokens)
 {
+	if (is_as_large(size, sizes->doubt))
+		sizes->doubts = 0;
 	sizes->good.items = (int) most(sizes->good.items, size.items);
 	sizes->good.bytes = most(sizes->good.bytes, size.bytes);
 	if (size.items >= sizes->bad.items)
@@ -91,7 +124,7 @@ infer_sizes_refused(InferSizes *sizes, InferSize size, InferSizeKind kind, bool 
 
 	if (!items && !bytes)
 	{
-		if (!proved)
+		if (!proved || !believes(sizes, &size))
 			return false;
 		/* the server takes less than it did */
 		sizes->good = (InferSize){size.items / 2, size.bytes / 2};

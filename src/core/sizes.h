@@ -30,6 +30,8 @@ typedef struct InferSizes
 	InferSize good;         /* the most that was taken, each figure by itself */
 	InferSize bad;          /* the least that is too much, each by itself; 0 = not known */
 	InferSize both;         /* a request of so much in both was refused; 0 = none */
+	InferSize doubt;        /* the least of so many refused ones that used to be taken */
+	int doubts;             /* ... and nothing as large was taken since */
 	int64_t refused_us;     /* when it was learnt last */
 	double bytes_per_token; /* the least of an answered request; 0 = not known */
 } InferSizes;
@@ -37,7 +39,8 @@ typedef struct InferSizes
 /* A request of this size was answered; tokens = -1: the answer does not say. */
 extern void infer_sizes_taken(InferSizes *sizes, InferSize size, int64_t tokens);
 /*
- * A request of this size was refused.  proved: its parts were then taken, all of them.  Without
+ * A request of this size was refused.  proved: its parts were then taken, all of them.  If a
+ * larger one was taken before, that must happen three times in a row to be believed.  Without
  * that, what is no larger than something that was taken is not held against the size: then false.
  */
 extern bool infer_sizes_refused(InferSizes *sizes, InferSize size, InferSizeKind kind, bool proved,
