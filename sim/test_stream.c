@@ -140,6 +140,26 @@ test_fail_P38_line_over_the_cap(void)
 	}
 }
 
+/* What only begins like a byte order mark counts as any other line does, however it comes. */
+static void
+test_fail_P38_half_a_mark_over_the_cap(void)
+{
+	static const char *const streams[] = {"\xEF\xBB", "\xEF\xBB\n\ndata: c\n\n"};
+
+	for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
+	{
+		Reading reading = {.step = INFER_SSE_MORE};
+
+		infer_sse_init(&reading.sse, 1);
+		feed(&reading, streams[i], 2);
+		if (reading.step == INFER_SSE_MORE)
+			feed(&reading, streams[i] + 2, strlen(streams[i]) - 2);
+		finish(&reading);
+		CHECK_ROW(reading.step == INFER_SSE_TOO_LONG, streams[i]);
+		CHECK(reading.out[0] == '\0');
+	}
+}
+
 /* A line that never ends takes no more memory than the cap. */
 static void
 test_fail_P38_line_without_end(void)
@@ -463,6 +483,7 @@ main(void)
 	openai = infer_provider_find("openai");
 	TEST(fail_P31_events_split_at_every_byte);
 	TEST(fail_P38_line_over_the_cap);
+	TEST(fail_P38_half_a_mark_over_the_cap);
 	TEST(fail_P38_line_without_end);
 	TEST(sniff);
 	TEST(fail_P34_P35_P36_answers);

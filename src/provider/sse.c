@@ -140,24 +140,26 @@ end_line(InferSse *sse, InferSseEvent *event)
 	return step;
 }
 
-/* Skips a byte order mark, which may come in pieces; false: more bytes are needed to tell. */
-static bool
+static const char mark[] = "\xEF\xBB\xBF";
+
+/* What only began like a byte order mark is the start of a line, of no field that is known. */
+static InferSseStep
+start(InferSse *sse)
+{
+	sse->started = true;
+	return sse->seen < 3 ? begin_line(sse, mark, sse->seen) : INFER_SSE_MORE;
+}
+
+/* Skips a byte order mark, which may come in pieces; not started yet: more are needed to tell. */
+static InferSseStep
 skip_mark(InferSse *sse, const char **p, const char *end)
 {
-	static const char mark[] = "\xEF\xBB\xBF";
-
 	while (sse->seen < 3 && *p < end && **p == mark[sse->seen])
 	{
 		sse->seen++;
 		(*p)++;
 	}
-	if (sse->seen < 3 && *p == end)
-		return false;
-	/* what only began like one is the start of a line, of no field that is known */
-	if (sse->seen > 0 && sse->seen < 3)
-		infer_buf_add(&sse->line, mark, sse->seen);
-	sse->started = true;
-	return true;
+	return sse->seen < 3 && *p == end ? INFER_SSE_MORE : start(sse);
 }
 
 static const char *
@@ -177,8 +179,8 @@ infer_sse_next(InferSse *sse, const char **p, const char *end, InferSseEvent *ev
 		return sse->broken;
 	if (sse->dispatched)
 		clear(sse);
-	if (!sse->started && !skip_mark(sse, p, end))
-		return INFER_SSE_MORE;
+	if (!sse->started)
+		step = skip_mark(sse, p, end);
 	while (*p < end && step == INFER_SSE_MORE)
 	{
 		const char *line = *p;
@@ -222,7 +224,9 @@ infer_sse_end(InferSse *sse, InferSseEvent *event)
 		return sse->broken;
 	if (sse->dispatched)
 		clear(sse);
-	if (sse->line.len > 0)
+	if (!sse->started)
+		step = start(sse);
+	if (step == INFER_SSE_MORE && sse->line.len > 0)
 		step = end_line(sse, event);
 	return step == INFER_SSE_MORE ? dispatch(sse, event) : step;
 }
