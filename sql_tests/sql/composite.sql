@@ -109,7 +109,9 @@ INSERT INTO queries (name, q, pre, post) VALUES
   ('values that are moved out of line', $$INSERT INTO kept SELECT id, try_complete('c', repeat(x, 100)), ARRAY[try_complete('c', repeat(x, 100))] FROM wide WHERE id < 9$$, '',
     'SELECT id, length((o).value), md5((o).value), (a[1]).value = (o).value FROM kept ORDER BY id');
 
-CREATE VIEW runs AS SELECT *, true AS explained, format('count "%s"', name) AS verdict FROM queries;
+-- (how many requests it takes to find a bad input among others is a matter of which halves are answered first)
+CREATE VIEW runs AS SELECT *, true AS explained,
+  CASE name WHEN 'try_embed' THEN 'judge "try_embed" - 17' ELSE format('count "%s"', name) END AS verdict FROM queries;
 -- elapsed times differ
 \setenv SHAPES_IGNORE '[0-9]+:[0-9]+:[0-9]+[.][0-9]+'
 \set ECHO none

@@ -13,7 +13,9 @@ use Time::HiRes qw(sleep time);
 
 my $mock = InferTest::Mock->new;
 my $other = InferTest::Mock->new;
-my $node = InferTest::new_node('cooldown', 'pg_inference.streaming_mode = per_row');
+my $node = InferTest::new_node(
+	'cooldown', 'pg_inference.streaming_mode = per_row',
+	'pg_inference.failure_patience = 1h'); # on a busy machine a short outage is not that short
 InferTest::connect_mock($node, $mock);
 
 sub given
