@@ -28,7 +28,8 @@ append_to_file("$folder/openssl.cnf", "openssl_conf = a\n[a]\nssl_conf = b\n[b]\
 	. "[c]\nMinProtocol = TLSv1\nCipherString = DEFAULT\@SECLEVEL=0\n");
 my $node = PostgreSQL::Test::Cluster->new('tls');
 $node->init;
-$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'\n");
+# handshakes fail one after the other, each for its own reason
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'\npg_inference.failure_threshold = 0\n");
 {
 	local $ENV{LD_PRELOAD} = InferProc::build_slow_dns($folder) . ' ' . InferProc::build_preload($folder, 'system_certs');
 	local $ENV{SYSTEM_CERTS} = $pki->folder_of('system');
