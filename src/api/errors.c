@@ -3,17 +3,14 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#include "api/rows.h"
 #include "call/causes.h"
-#include "pg/guc.h"
 #include "pg/report.h"
 
 PG_FUNCTION_INFO_V1(infer_statement_errors);
@@ -36,15 +33,6 @@ enum
 	ERROR_AT,
 	ERROR_COUNT
 };
-
-/* What failed for a role whose rights one does not have may quote a server that one must not ask:
- * the definer of a function, or who one was before SET ROLE. */
-static bool
-may_see(Oid role)
-{
-	return has_privs_of_role(GetUserId(), role) ||
-		   has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS);
-}
 
 static void
 put_cause(const InferCause *cause, Datum *values, bool *nulls)
@@ -81,7 +69,9 @@ show_cause(const InferCause *cause, void *arg)
 	Datum values[ERROR_COUNT] = {0};
 	bool nulls[ERROR_COUNT] = {false};
 
-	if (!cause->any && !may_see(cause->userid))
+	/* what failed for a role whose rights one does not have (the definer of a function, or who one
+	 * was before SET ROLE) may quote a server that one must not ask */
+	if (!cause->any && !infer_rows_may_see(cause->userid))
 		return;
 	if (cause->any)
 		memset(nulls, true, sizeof(nulls));
@@ -100,13 +90,7 @@ show_cause(const InferCause *cause, void *arg)
 Datum
 infer_statement_errors(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	infer_require_preload();
-	InitMaterializedSRF(fcinfo, 0);
-	if (rsinfo->setDesc->natts != ERROR_COUNT)
-		elog(ERROR, "infer_statement_errors is declared with %d columns instead of %d",
-			 rsinfo->setDesc->natts, ERROR_COUNT);
-	infer_causes_each(show_cause, rsinfo);
+	infer_rows_begin(fcinfo, "infer_statement_errors", ERROR_COUNT);
+	infer_causes_each(show_cause, fcinfo->resultinfo);
 	return (Datum) 0;
 }

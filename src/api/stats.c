@@ -4,17 +4,15 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_authid.h"
 #include "commands/dbcommands.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/date.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
+#include "api/rows.h"
 #include "call/call.h"
 #include "pg/guc.h"
 #include "shmem/admission.h"
@@ -23,11 +21,11 @@
 #include "shmem/usage.h"
 
 PG_FUNCTION_INFO_V1(infer_reset_usage);
+PG_FUNCTION_INFO_V1(infer_retained_bytes);
 PG_FUNCTION_INFO_V1(infer_stat_admission);
 PG_FUNCTION_INFO_V1(infer_stat_models);
 PG_FUNCTION_INFO_V1(infer_stat_progress);
 PG_FUNCTION_INFO_V1(infer_stat_reset);
-PG_FUNCTION_INFO_V1(infer_retained_bytes);
 PG_FUNCTION_INFO_V1(infer_stat_usage);
 
 /* Columns of infer_stat_admission(), in order. */
@@ -121,18 +119,6 @@ enum
 };
 
 static void
-begin_rows(FunctionCallInfo fcinfo, const char *symbol, int ncolumns)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	infer_require_preload();
-	InitMaterializedSRF(fcinfo, 0);
-	if (rsinfo->setDesc->natts != ncolumns)
-		elog(ERROR, "%s is declared with %d columns instead of %d", symbol, rsinfo->setDesc->natts,
-			 ncolumns);
-}
-
-static void
 put_waiting(const InferAdmissionStat *stat, Datum *values)
 {
 	int all = 0;
@@ -173,7 +159,7 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	InferAdmissionStat stat;
 
-	begin_rows(fcinfo, "infer_stat_admission", COL_COUNT);
+	infer_rows_begin(fcinfo, "infer_stat_admission", COL_COUNT);
 	for (int i = 0; infer_admission_stat(i, &stat); i++)
 	{
 		const int64 *verdicts = stat.verdicts;
@@ -235,7 +221,7 @@ infer_stat_models(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	InferObservedStat stat;
 
-	begin_rows(fcinfo, "infer_stat_models", MODEL_COUNT);
+	infer_rows_begin(fcinfo, "infer_stat_models", MODEL_COUNT);
 	for (int i = 0; i < INFER_OBSERVED_PLACES; i++)
 	{
 		const InferObserved *observed = &stat.observed;
@@ -265,14 +251,6 @@ infer_stat_models(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* As pg_stat_activity has it: one's own, and of whoever one may be; all for pg_read_all_stats. */
-static bool
-may_see(Oid role)
-{
-	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
-		   has_privs_of_role(GetUserId(), role);
-}
-
 /* A row per running scan. */
 Datum
 infer_stat_progress(PG_FUNCTION_ARGS)
@@ -285,14 +263,14 @@ infer_stat_progress(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	InferProgress progress;
 
-	begin_rows(fcinfo, "infer_stat_progress", PROGRESS_COUNT);
+	infer_rows_begin(fcinfo, "infer_stat_progress", PROGRESS_COUNT);
 	for (int i = 0; infer_progress_stat(i, &progress); i++)
 	{
 		const InferProgressFigures *figures = &progress.figures;
 		Datum values[PROGRESS_COUNT];
 		bool nulls[PROGRESS_COUNT] = {false};
 
-		if (progress.pid == 0 || !may_see(progress.role))
+		if (progress.pid == 0 || !infer_rows_may_see(progress.role))
 			continue;
 		values[PROGRESS_PID] = Int32GetDatum(progress.pid);
 		values[PROGRESS_DATABASE] = ObjectIdGetDatum(progress.database);
@@ -355,7 +333,7 @@ infer_stat_usage(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	InferUsageImage *image;
 
-	begin_rows(fcinfo, "infer_stat_usage", USAGE_COUNT);
+	infer_rows_begin(fcinfo, "infer_stat_usage", USAGE_COUNT);
 	image = infer_usage_image();
 	for (int i = 0; i < image->nrows; i++)
 	{
@@ -363,7 +341,8 @@ infer_stat_usage(PG_FUNCTION_ARGS)
 		Datum values[USAGE_COUNT];
 		bool nulls[USAGE_COUNT] = {false};
 
-		if (!may_see(row->key.role) || (i == 0 && row->usage.attempts + row->usage.memo_hits == 0))
+		if (!infer_rows_may_see(row->key.role) ||
+			(i == 0 && row->usage.attempts + row->usage.memo_hits == 0))
 			continue;
 		put_usage_key(row, values, nulls);
 		put_usage(&row->usage, values, nulls);

@@ -18,7 +18,6 @@
 #include "postgres.h"
 #include "fmgr.h"
 #include "core/types.h"
-#include "core/types.h"
 #include "registry/functions.h"
 
 typedef struct InferClient InferClient;
@@ -57,7 +56,7 @@ typedef struct InferClientStats
 	int64 latency_count; /* requests that ended; those given up have no latency */
 } InferClientStats;
 
-/* Opens a client; memory in the current context, which must outlive it. */
+/* Opens a client, of the current resource owner; its memory is its own. */
 extern InferClient *infer_client_open(void);
 /* Bytes of request bodies that this session keeps for calls that may be sent again. */
 extern int64 infer_call_retained_bytes(void);
@@ -114,7 +113,7 @@ extern void infer_client_finish(InferClient *client, InferEntry *entry, bool inp
 /* Forgets open batches and cancels transfers (rescan); entries stay pinned by their rows. */
 extern void infer_client_cancel(InferClient *client);
 
-/* The body of the SQL functions: begin, wait, result; one client per process is reused. */
+/* The body of the SQL functions: begin, wait, result, with a client for the one call. */
 extern Datum infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function);
 
 /*

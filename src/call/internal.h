@@ -271,11 +271,6 @@ extern MemoryContext infer_memo_context(InferMemo *memo);
 extern int64 infer_memo_evictions(void);
 /* A random number of the memo's statement. */
 extern uint64 infer_memo_id(InferMemo *memo);
-/* Counts a call (once an answer) or tokens against the statement's budgets. */
-extern bool infer_memo_charge_call(InferAnswer *answer);
-extern void infer_memo_charge_tokens(InferMemo *memo, int64 tokens);
-extern bool infer_memo_tokens_left(InferMemo *memo, int64 *used);
-
 /* What its statement has spent: calls once an answer, the guesses of requests on their way. */
 extern InferAmount *infer_memo_spent(InferMemo *memo);
 extern InferTolerance *infer_memo_tolerance(InferMemo *memo);

@@ -2,8 +2,8 @@
  * call/sizes.c - learning from refusals how much a server takes in one request.
  *
  * A refused batch is sent again in halves.  What it was refused for shows when all of its parts
- *have come to an end, so each refused batch leaves a node behind, and its halves, and theirs, know
- *it:
+ * have come to an end, so each refused batch leaves a node behind, and its halves, and theirs, know
+ * it:
  *
  *	            128                      128 and 64 are closed as too large: all parts were taken
  *	         /       \
@@ -17,7 +17,7 @@
  * shared memory, for all sessions, until it is old or the server object is altered.
  *
  * Batches that are ready when a limit falls are cut before they are sent.  Their parts belong to
- *the same node, if there is one.
+ * the same node, if there is one.
  */
 #include "postgres.h"
 

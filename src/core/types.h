@@ -35,40 +35,40 @@ typedef enum InferExecution
 
 typedef enum InferReason
 {
-	INFER_REASON_NONE,                /* no failure */
-	INFER_REASON_LOOKUP_FAILED,       /* the host name did not resolve */
-	INFER_REASON_CONNECT_FAILED,      /* refused, unreachable, connect timeout */
-	INFER_REASON_TLS_FAILED,          /* handshake or certificate */
-	INFER_REASON_EGRESS_DENIED,       /* host or address not allowed */
-	INFER_REASON_CREDENTIAL_MISSING,  /* the key file or variable cannot be read */
-	INFER_REASON_BAD_CERTIFICATE,     /* a file of certificates, or of a client's key */
-	INFER_REASON_CREDENTIAL_WITHHELD, /* a key would have travelled in clear text */
-	INFER_REASON_CANCELLED,           /* given up by us */
-	INFER_REASON_TIMEOUT,             /* request_timeout; 408 */
-	INFER_REASON_DISCONNECTED,        /* the connection ended without a whole answer head */
-	INFER_REASON_OVERLOADED,          /* 429, or 503 */
-	INFER_REASON_QUOTA_EXCEEDED,      /* 402, or a body that says so: asking again is no use */
-	INFER_REASON_CONFLICT,            /* 409 */
-	INFER_REASON_UNAUTHENTICATED,     /* 401 */
-	INFER_REASON_PERMISSION_DENIED,   /* 403 */
-	INFER_REASON_NOT_FOUND,           /* 404 */
-	INFER_REASON_BAD_REQUEST,         /* 400, 422 and other 4xx */
-	INFER_REASON_REQUEST_TOO_LARGE,   /* 413, or more than the server's limits */
-	INFER_REASON_SERVER_ERROR,        /* 5xx but 503 */
-	INFER_REASON_SERVER_FAILED,       /* not asked: it has been failing for too long */
-	INFER_REASON_REDIRECTED,          /* 3xx: never followed */
-	INFER_REASON_MALFORMED_REPLY,     /* a whole answer that cannot be read */
-	INFER_REASON_INCOMPLETE_REPLY,    /* an answer that was cut short */
-	INFER_REASON_REPLY_TOO_LARGE,     /* over max_response_size */
-	INFER_REASON_MISSING_RESULT,      /* a whole answer without this row's result */
-	INFER_REASON_TRUNCATED,           /* the model stopped at a limit of tokens */
-	INFER_REASON_FILTERED,            /* a content filter held the answer, or the request, back */
-	INFER_REASON_REFUSED,             /* the model declines to answer */
-	INFER_REASON_TOOL_CALL,           /* the model wants a tool called, and says nothing yet */
-	INFER_REASON_MISALIGNED,          /* answers cannot be matched to rows: the query fails */
-	INFER_REASON_BUDGET,              /* statement_call_budget, statement_token_budget */
-	INFER_REASON_ERROR_RATIO,         /* max_error_ratio stopped the statement */
-	INFER_REASON_INTERNAL,            /* out of memory, a bug */
+	INFER_REASON_NONE,                 /* no failure */
+	INFER_REASON_LOOKUP_FAILED,        /* the host name did not resolve */
+	INFER_REASON_CONNECT_FAILED,       /* refused, unreachable, connect timeout */
+	INFER_REASON_TLS_FAILED,           /* handshake or certificate */
+	INFER_REASON_EGRESS_DENIED,        /* host or address not allowed */
+	INFER_REASON_CREDENTIAL_MISSING,   /* the key file or variable cannot be read */
+	INFER_REASON_CERTIFICATE_UNUSABLE, /* a file of certificates, or of a client's key */
+	INFER_REASON_CREDENTIAL_WITHHELD,  /* a key would have travelled in clear text */
+	INFER_REASON_CANCELLED,            /* given up by us */
+	INFER_REASON_TIMEOUT,              /* request_timeout; 408 */
+	INFER_REASON_DISCONNECTED,         /* the connection ended without a whole answer head */
+	INFER_REASON_OVERLOADED,           /* 429, or 503 */
+	INFER_REASON_QUOTA_EXCEEDED,       /* 402, or a body that says so: asking again is no use */
+	INFER_REASON_CONFLICT,             /* 409 */
+	INFER_REASON_UNAUTHENTICATED,      /* 401 */
+	INFER_REASON_PERMISSION_DENIED,    /* 403 */
+	INFER_REASON_NOT_FOUND,            /* 404 */
+	INFER_REASON_BAD_REQUEST,          /* 400, 422 and other 4xx */
+	INFER_REASON_REQUEST_TOO_LARGE,    /* 413, or more than the server's limits */
+	INFER_REASON_SERVER_ERROR,         /* 5xx but 503 */
+	INFER_REASON_SERVER_FAILED,        /* not asked: it has been failing for too long */
+	INFER_REASON_REDIRECTED,           /* 3xx: never followed */
+	INFER_REASON_MALFORMED_REPLY,      /* a whole answer that cannot be read */
+	INFER_REASON_INCOMPLETE_REPLY,     /* an answer that was cut short */
+	INFER_REASON_REPLY_TOO_LARGE,      /* over max_response_size */
+	INFER_REASON_MISSING_RESULT,       /* a whole answer without this row's result */
+	INFER_REASON_TRUNCATED,            /* the model stopped at a limit of tokens */
+	INFER_REASON_FILTERED,             /* a content filter held the answer, or the request, back */
+	INFER_REASON_REFUSED,              /* the model declines to answer */
+	INFER_REASON_TOOL_CALL,            /* the model wants a tool called, and says nothing yet */
+	INFER_REASON_MISALIGNED,           /* answers cannot be matched to rows: the query fails */
+	INFER_REASON_BUDGET,               /* of the statement, or of the role's day */
+	INFER_REASON_ERROR_RATIO,          /* max_error_ratio stopped the statement */
+	INFER_REASON_INTERNAL,             /* out of memory, a bug */
 	INFER_REASON_COUNT
 } InferReason;
 

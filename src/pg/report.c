@@ -46,7 +46,7 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_CREDENTIAL_MISSING] = {"the API key could not be read",
 										 "Check the user mapping's api_key_file or api_key_env; "
 										 "the database server process must be able to read it."},
-	[INFER_REASON_BAD_CERTIFICATE] =
+	[INFER_REASON_CERTIFICATE_UNUSABLE] =
 		{"a certificate file could not be used",
 		 "Check the server's ca_file, and client_cert_file and client_key_file of the user "
 		 "mapping; "
@@ -62,7 +62,7 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_DISCONNECTED] =
 		{"the connection was lost before an answer",
 		 "Check the inference server's log. What may have run is repeated "
-		 "only with pg_inference.retry = ambiguous."},
+		 "only with pg_inference.delivery = reliable or pg_inference.retry = ambiguous."},
 	[INFER_REASON_OVERLOADED] = {"the server is overloaded",
 								 "Lower the server's max_concurrency, or allow more attempts with "
 								 "pg_inference.max_attempts."},
@@ -136,7 +136,8 @@ static bool
 is_configuration(InferReason reason)
 {
 	return reason == INFER_REASON_EGRESS_DENIED || reason == INFER_REASON_CREDENTIAL_MISSING ||
-		   reason == INFER_REASON_BAD_CERTIFICATE || reason == INFER_REASON_CREDENTIAL_WITHHELD;
+		   reason == INFER_REASON_CERTIFICATE_UNUSABLE ||
+		   reason == INFER_REASON_CREDENTIAL_WITHHELD;
 }
 
 /* An earlier attempt may have run before the configuration broke: then the proof goes first. */

@@ -110,18 +110,18 @@ infer_certificates_read(const InferServer *server, const InferCredential *creden
 			*detail = MemoryContextStrdup(
 				results, "The user mapping has a client certificate, and the server's url is not "
 						 "https");
-			return INFER_REASON_BAD_CERTIFICATE;
+			return INFER_REASON_CERTIFICATE_UNUSABLE;
 		}
 		secrets->identity = infer_read_identity(credential, results, detail);
 		if (secrets->identity == NULL)
-			return INFER_REASON_BAD_CERTIFICATE;
+			return INFER_REASON_CERTIFICATE_UNUSABLE;
 	}
 	if (server->ca_file != NULL)
 	{
 		char *authorities = infer_read_certificates("ca_file", server->ca_file, results, detail);
 
 		if (authorities == NULL)
-			return INFER_REASON_BAD_CERTIFICATE;
+			return INFER_REASON_CERTIFICATE_UNUSABLE;
 		secrets->authorities = MemoryContextStrdup(results, authorities);
 	}
 	return INFER_REASON_NONE;

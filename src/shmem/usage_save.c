@@ -106,7 +106,7 @@ infer_usage_save_alone(void)
 		save_tables();
 }
 
-/* Newer than any other account that the file has? Those are what budgets of today are about. */
+/* The last day that any account is of: accounts of that day are what budgets of today are about. */
 static int32
 newest_day(const InferUsageAccount *from, int n)
 {
