@@ -103,8 +103,7 @@ describe(const InferBatch *batch, const InferHttpResult *result, char *detail, s
 	converted = infer_convert_lossy(detail);
 	strlcpy(detail, converted, size);
 	pfree(converted);
-	/* a server that wants to be left alone for longer than a call may take is not waited for */
-	if (result->retry_after_ms > batch->class->options.timeout_ms)
+	if (infer_retry_pause_is_too_long(batch->class, result->retry_after_ms * 1000))
 	{
 		size_t len = strlen(detail);
 

@@ -9,9 +9,9 @@
 #include "postgres.h"
 
 #include "call/internal.h"
-#include "shmem/usage.h"
 #include "core/proof.h"
 #include "provider/json_scan.h"
+#include "shmem/usage.h"
 
 /* One answer has failed; it still is to be resolved. */
 void
@@ -94,7 +94,7 @@ server_time(const InferHttpResult *result)
 static int64
 pause_us(const InferBatch *batch, int64 us)
 {
-	return us > (int64) batch->class->options.timeout_ms * 1000 ? -1 : us;
+	return infer_retry_pause_is_too_long(batch->class, us) ? -1 : us;
 }
 
 /* What the controllers hear of an attempt that was answered. */

@@ -363,7 +363,6 @@ extern void infer_causes_note(const InferAnswer *answer);
 extern void infer_causes_init(void);
 
 /* usage.c */
-extern int64 infer_usage_guess_input(size_t bytes);
 extern bool infer_usage_priced(const InferClass *class);
 /* 0 if it has no prices. */
 extern double infer_usage_cost(const InferClass *class, int64 input, int64 output);
@@ -398,6 +397,8 @@ extern void infer_retain_end(InferBatch *batch);
 extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms,
 							  InferReason *reason);
 extern int64 infer_retry_patience_us(const InferClass *class);
+/* Is a pause that the server asks for longer than a call may take? Then nobody waits for it. */
+extern bool infer_retry_pause_is_too_long(const InferClass *class, int64 us);
 
 /* tolerance.c */
 extern void infer_tolerance_note(const InferAnswer *answer);

@@ -78,28 +78,24 @@ infer_permit_others_wanted(InferKey key)
 	return demands[key].ready < total_ready;
 }
 
-/* What a request will be charged with, until its answer says what it took. */
-static int64
-guess_tokens(const InferBatch *batch)
-{
-	return infer_usage_guess_input(batch->bytes) + batch->nanswers * batch->class->output_guess;
-}
-
 /* Asks for permits for all that the lane may send; the batch is one of them. */
 static InferPermitAnswer
 ask(InferLane *lane, const InferBatch *batch)
 {
 	int64 room = infer_window_limit(&lane->window) - lane->running;
+	InferAmount guess;
 	InferAsk ask = {
 		.want = (int) Max(1, Min(Min(lane->ready, room), infer_pump_free_transfers())),
 		.priority = lane->priority,
-		.tokens = guess_tokens(batch),
 		.lasts_us = (int64) batch->class->options.timeout_ms * 1000,
 		.patience_us = infer_retry_patience_us(batch->class),
 		.wait = true,
 	};
-	int granted = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);
+	int granted;
 
+	infer_usage_guess(batch->class, batch->bytes, batch->nanswers, &guess);
+	ask.tokens = guess.tokens;
+	granted = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);
 	if (granted == INFER_ADMISSION_GIVES_UP)
 	{
 		demands[lane->key].in_line = false;

@@ -158,6 +158,37 @@ note_figures(const InferBatch *batch, const InferReply *reply, int64 elapsed_us)
 	infer_observed_note(&key, target->server->name, &figures);
 }
 
+/* The reply's items become the batch's answers; returns its tokens.  An error (no memory, a cancel)
+ * must not leave behind what the reply has malloc'd. */
+static int64
+take_reply(InferBatch *batch, InferReply *reply, int status)
+{
+	int64 total_us = infer_now_us() - batch->first_sent_us;
+	volatile int64 tokens = -1;
+
+	PG_TRY();
+	{
+		infer_echo_mask(batch, reply->words);
+		tokens = infer_finish_usage(batch, reply);
+		for (int i = 0; i < batch->nanswers; i++)
+		{
+			InferAnswer *answer = batch->answers[i];
+
+			if (answer->state == INFER_ANSWER_DONE)
+				continue; /* an error broke this off before */
+			take_item(answer, reply, &reply->items[i]);
+			infer_answer_resolve(batch, answer, status, total_us);
+		}
+	}
+	PG_CATCH();
+	{
+		infer_reply_free(reply);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return tokens;
+}
+
 /* A whole answer with a good status: its items go to the rows. */
 void
 infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
@@ -165,8 +196,6 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 	InferReply reply;
 	InferFault fault = {INFER_REASON_NONE};
 	int status = result->wire.status;
-	int64 elapsed_us = result->elapsed_us;
-	int64 total_us = infer_now_us() - batch->first_sent_us;
 	int64 tokens;
 
 	if (!infer_provider_parse(batch->class->provider, batch->class->task, result->body->data,
@@ -180,18 +209,8 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 		infer_finish_fail(batch, fault.reason, fault.execution, status, fault.message);
 		return;
 	}
-	infer_echo_mask(batch, reply.words);
-	tokens = infer_finish_usage(batch, &reply);
-	for (int i = 0; i < batch->nanswers; i++)
-	{
-		InferAnswer *answer = batch->answers[i];
-
-		if (answer->state == INFER_ANSWER_DONE)
-			continue; /* an error broke this off before */
-		take_item(answer, &reply, &reply.items[i]);
-		infer_answer_resolve(batch, answer, status, total_us);
-	}
-	note_figures(batch, &reply, elapsed_us);
+	tokens = take_reply(batch, &reply, status);
+	note_figures(batch, &reply, result->elapsed_us);
 	infer_sizes_taken_by(batch, reply.prompt_tokens);
 	infer_reply_free(&reply);
 	infer_finish_landed(batch, INFER_REASON_NONE, INFER_VERDICT_SUCCESS, result, tokens);

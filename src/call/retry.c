@@ -39,6 +39,12 @@ infer_retry_patience_us(const InferClass *class)
 	return (int64) timeout_ms * 1000;
 }
 
+bool
+infer_retry_pause_is_too_long(const InferClass *class, int64 us)
+{
+	return us > (int64) class->options.timeout_ms * 1000;
+}
+
 /*
  * After an attempt that failed and has landed: repeats the batch later, if the call's policy allows
  * it.  False: this failure is the last, the batch is in no list, and *reason may be another
@@ -51,8 +57,7 @@ infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_af
 	const InferCallOptions *options = &batch->class->options;
 	int64 delay_ms;
 
-	/* a server that wants to be left alone for longer than a call may take is not waited for */
-	if (retry_after_ms > options->timeout_ms ||
+	if (infer_retry_pause_is_too_long(batch->class, retry_after_ms * 1000) ||
 		!infer_retry_allowed(&options->rule, batch->attempts, finding))
 		return false;
 	if (options->rule.delivery == INFER_DELIVERY_UNLESS_FAILED &&

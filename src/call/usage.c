@@ -20,8 +20,8 @@
 
 #define BYTES_PER_TOKEN 4 /* of input text, as a guess */
 
-int64
-infer_usage_guess_input(size_t bytes)
+static int64
+guess_input(size_t bytes)
 {
 	return (int64) bytes / BYTES_PER_TOKEN + 1;
 }
@@ -46,7 +46,7 @@ infer_usage_cost(const InferClass *class, int64 input, int64 output)
 void
 infer_usage_guess(const InferClass *class, size_t bytes, int n, InferAmount *amount)
 {
-	int64 input = infer_usage_guess_input(bytes);
+	int64 input = guess_input(bytes);
 	int64 output = n * class->output_guess;
 
 	amount->tokens = input + output;
@@ -119,7 +119,7 @@ count_spending(const InferBatch *batch, InferUsage *usage)
 
 	if (charge->execution == INFER_NOT_ADMITTED && !told)
 		return;
-	usage->input_tokens = told ? Max(charge->input, 0) : infer_usage_guess_input(batch->bytes);
+	usage->input_tokens = told ? Max(charge->input, 0) : guess_input(batch->bytes);
 	usage->output_tokens = told ? Max(charge->output, 0) : batch->nanswers * class->output_guess;
 	usage->estimated = told ? 0 : 1;
 	usage->cost = infer_usage_cost(class, usage->input_tokens, usage->output_tokens);

@@ -26,6 +26,7 @@
 
 #include "common/hashfn.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
@@ -85,11 +86,7 @@ count_processes(void)
 static int
 count_buckets(int capacity)
 {
-	int n = 16;
-
-	while (n < 2 * capacity)
-		n *= 2;
-	return n;
+	return (int) pg_nextpower2_32(2 * capacity);
 }
 
 static Size

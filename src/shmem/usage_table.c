@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "port/pg_bitutils.h"
 
 #include "pg/guc.h"
 #include "shmem/usage_table.h"
@@ -27,11 +28,7 @@ static int my_account = 0; /* where the account was that this process asked for 
 static int
 count_buckets(int capacity)
 {
-	int n = 16;
-
-	while (n < 2 * (capacity + 1))
-		n *= 2;
-	return n;
+	return (int) pg_nextpower2_32(2 * (capacity + 1));
 }
 
 static Size
