@@ -402,6 +402,8 @@ cancel_at($forty, 5);
 like(abandoned(), qr/^\d+\|[0-4]\|[1-5]$/, 'abandoned: what was being answered had been executed');
 
 # nobody reads: a large request cannot leave in full
+sub charged { return ask('SELECT coalesce(sum(calls), 0) FROM infer.stat_usage'); }
+my $before = charged();
 forget('fault_stall=100');
 my $stalled = InferProc->start($node, 'stalled',
 	q{SELECT infer.embed('m', repeat('x', 40 * 1024 * 1024), options => '{"timeout": "60s"}');});
@@ -411,6 +413,7 @@ ask("SELECT pg_terminate_backend($backend)");
 $stalled->finish;
 ok(InferTest::wait_until(60, sub { abandoned() ne '0|0|0' }), 'fail_P8: its session ends');
 is(abandoned(), '1|0|0', 'fail_P8: half a request cannot have run');
+is(charged(), $before, 'fail_P8: nor is it charged');
 
 # a copy that was lost, and none that follows it
 forget('fault_lost=100');

@@ -3,7 +3,8 @@
  * elsewhere, the end of the session.
  *
  * Their statements have no error that could carry a proof, so what is known of them is counted:
- * by admission key, and in the figures of the scan that had asked.
+ * by admission key, and in the figures of the scan that had asked; usage is told as well, which
+ * keeps charged what may have been executed.
  */
 #include "postgres.h"
 
@@ -33,9 +34,12 @@ infer_abandon(InferBatch *batch)
 	if (batch->transfer != NULL)
 	{
 		InferWire wire = infer_transfer_withdraw(infer_pump_transport(), batch->transfer);
+		InferFinding finding;
 
 		wire.trust = batch->class->target->server->trust;
-		proof = infer_proof_classify(&wire).execution;
+		finding = infer_proof_classify(&wire);
+		infer_usage_found(batch, &finding, wire.left);
+		proof = finding.execution;
 	}
 	proof = infer_proof_floor(proof, batch->floor);
 	batch->client->stats.abandoned[proof]++;

@@ -171,20 +171,13 @@ infer_usage_landed(InferBatch *batch)
 		infer_usage_correct(charge->role, charge->day, &of_role);
 }
 
-/* The batch is nobody's any more; what is still on its way may have been executed.  Calls that were
- * not can be made by somebody else. */
+/* The batch is nobody's any more.  Calls that were not executed can be made by somebody else. */
 void
 infer_usage_end(InferBatch *batch)
 {
 	InferCharge *charge = &batch->charge;
 
-	if (charge->open)
-	{
-		charge->left = batch->transfer != NULL && infer_transfer_left(batch->transfer);
-		charge->failed = true;
-		charge->execution = charge->left ? INFER_MAYBE_EXECUTED : INFER_NOT_ADMITTED;
-		infer_usage_landed(batch);
-	}
+	infer_usage_landed(batch);
 	if (charge->calls > 0 && !charge->executed)
 		infer_usage_correct(charge->role, charge->calls_day,
 							&(InferAmount){.calls = -charge->calls});
