@@ -57,6 +57,8 @@ infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution executio
 	execution = infer_proof_floor(execution, batch->floor);
 	for (int i = 0; i < batch->nanswers; i++)
 	{
+		if (batch->answers[i]->state == INFER_ANSWER_DONE)
+			continue; /* an error broke this off before */
 		infer_answer_fail(batch->answers[i], reason, execution, detail);
 		infer_answer_resolve(batch, batch->answers[i], http_status, elapsed);
 	}
@@ -129,7 +131,24 @@ news_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpRes
 	};
 }
 
-/* Tells the controllers, and gives the permit back. */
+static void
+count_attempt(InferClientStats *stats, InferVerdict verdict, const InferHttpResult *result)
+{
+	stats->bytes_sent += result->bytes_sent;
+	stats->bytes_received += result->bytes_received;
+	stats->latency_sum_us += result->elapsed_us;
+	stats->latency_count++;
+	stats->latency_max_us = Max(stats->latency_max_us, result->elapsed_us);
+	if (stats->latency_min_us == 0 || result->elapsed_us < stats->latency_min_us)
+		stats->latency_min_us = result->elapsed_us;
+	if (verdict == INFER_VERDICT_OVERLOADED)
+		stats->overloads++;
+}
+
+/*
+ * Tells the controllers, and gives the permit back.  Once an attempt, however often an error has
+ * broken the telling off before (infer_pump_collect); so this is where attempts are counted.
+ */
 void
 infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
 					const InferHttpResult *result, int64 tokens)
@@ -137,6 +156,7 @@ infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
 	InferOutcome outcome = outcome_of(batch, reason, verdict, result);
 	InferRateNews news = news_of(batch, &outcome, result, tokens);
 
+	count_attempt(&batch->client->stats, verdict, result);
 	infer_batch_landed(batch, &outcome, &news);
 }
 
@@ -188,19 +208,8 @@ void
 infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 {
 	InferFinding finding = classify(batch, result);
-	InferClientStats *stats = &batch->client->stats;
 
 	recode(result);
-
-	stats->bytes_sent += result->bytes_sent;
-	stats->bytes_received += result->bytes_received;
-	stats->latency_sum_us += result->elapsed_us;
-	stats->latency_count++;
-	stats->latency_max_us = Max(stats->latency_max_us, result->elapsed_us);
-	if (stats->latency_min_us == 0 || result->elapsed_us < stats->latency_min_us)
-		stats->latency_min_us = result->elapsed_us;
-	if (finding.verdict == INFER_VERDICT_OVERLOADED)
-		stats->overloads++;
 	infer_usage_found(batch, &finding, result->wire.left);
 	if (finding.reason == INFER_REASON_NONE)
 		infer_finish_reply(batch, result);
