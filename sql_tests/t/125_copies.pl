@@ -215,6 +215,15 @@ is($mock->stat('items'), 10, 'fail_P26: nothing of it was sent');
 	SELECT infer.embed('m', repeat('x', 2000), options => '{"delivery": "reliable"}')});
 like($err, qr/RNOVL.*keeps too many requests.*retained_memory is 1 kB.*Nothing was sent.*Raise pg_inference.retained_memory/s,
 	'fail_P26: it says so');
+# two halves take a bit more room than the whole, which was lost once and then refused
+given('fault_lost=100');
+then_after(2, 'fault_lost=0', 'fault_400=100');
+like(
+	ask(q{SET pg_inference.retained_memory = '1kB';
+		SELECT string_agg((o).execution || ' ' || (o).error, E'\n') FROM
+			(SELECT infer.try_embed('m', rpad('half ' || i, 460, 'x'), options => '{"delivery": "reliable"}') AS o
+			FROM generate_series(1, 2) i OFFSET 0) s}),
+	qr/maybe_executed .*keeps too many requests/, 'fail_P26: also of a call that was sent before');
 
 # ----------------------------------------------------------------------------------------------
 # fail_P29: a refusal of the contents is final, whatever is allowed.

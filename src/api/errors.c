@@ -40,6 +40,7 @@ put_cause(const InferCause *cause, Datum *values, bool *nulls)
 	InferFailure failure = {
 		.reason = cause->reason,
 		.execution = cause->execution,
+		.http_status = cause->http_status,
 		.attempts = cause->attempts,
 		.detail = cause->detail,
 	};

@@ -3,8 +3,8 @@
  *
  * A call rides out a short outage: it waits in the key's line while the server is left alone, and
  * goes on when a probe has found it well (core/monitor).  When the server has been failing for
- * longer than the call's own timeout it fails at once.  Nothing of this attempt was sent; that
- * earlier ones may have been executed is kept by the batch's floor.
+ * longer than the call's patience (infer_retry_patience_us) it fails at once.  Nothing of this
+ * attempt was sent; that earlier ones may have been executed is kept by the batch's floor.
  */
 #include "postgres.h"
 

@@ -166,11 +166,11 @@ infer_report_reason(InferReason reason)
 	return reason_text(reason)->what;
 }
 
-/* Refused by us, for want of room to keep it, before anything was sent? */
+/* Refused by us, for want of room to keep it?  A server that is overloaded says so by a status. */
 static bool
 refused_here(const InferFailure *failure)
 {
-	return failure->reason == INFER_REASON_OVERLOADED && failure->attempts == 0;
+	return failure->reason == INFER_REASON_OVERLOADED && failure->http_status == 0;
 }
 
 /* What went wrong, in our words. */

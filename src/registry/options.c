@@ -372,9 +372,10 @@ infer_validate_mapping(List *options)
 							   "and api_key_file"),
 						errhidestmt(true)));
 	if (credential.client_key_file != NULL && credential.client_cert_file == NULL)
-		ereport(ERROR, (errcode(ERRCODE_SYNTAX_ERROR),
-						errmsg("option \"client_key_file\" needs option \"client_cert_file\""),
-						errhidestmt(true)));
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("option \"client_key_file\" needs option \"client_cert_file\""),
+				 errhint("Name the certificate that the key belongs to."), errhidestmt(true)));
 	infer_validate_mapping_file("api_key_file", credential.file);
 	infer_validate_mapping_file("client_cert_file", credential.client_cert_file);
 	infer_validate_mapping_file("client_key_file", credential.client_key_file);
@@ -408,7 +409,8 @@ infer_validate_server(List *options)
 	/* its url is perhaps to come; what there is must not be a mistake that goes unnoticed */
 	if (server.scheme != NULL && strcmp(server.scheme, "https") != 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("option \"ca_file\" needs an https url")));
+						errmsg("option \"ca_file\" needs an https url"),
+						errhint("Change the url to https, or leave ca_file out.")));
 }
 
 void
