@@ -170,6 +170,13 @@ $mock->set('defaults', 'dim=4');
 # ----------------------------------------------------------------------------------------------
 # Client certificates.
 
+# Failures in a row.
+sub health
+{
+	my ($front) = @_;
+	return ask(q{SELECT failures_in_a_row FROM infer.stat_admission WHERE key = 'https://127.0.0.1:} . $front->port . q{'});
+}
+
 sub mapping
 {
 	my ($role, %options) = @_;
@@ -195,7 +202,21 @@ foreach my $version (qw(1.2 1.3))
 	like($said, $version eq '1.2' ? qr/ERROR:  RNTLS: .*server "s".*alert/s : qr/ERROR:  RMDIS: .*server "s".*certificate required/s,
 		"TLS $version: the error says so");
 	is(requests(), 0, "TLS $version: none of them was executed");
+	is(ask(map { ('SET ROLE nobody;', call(), 'SET ROLE ben;', call()) } 1 .. 3), join("\n", ($want) x 6), "TLS $version: nor with the time");
+	is(health($front), '0', "TLS $version: which is no reason to leave the server alone");
 }
+
+# Nor is it that somebody does not wait for its handshake.
+my $gate = "$folder/gate";
+my $held = front('good', hold => $gate);
+serve($held, ca_file => 'ca.pem');
+is( ask("SET ROLE nobody; SET pg_inference.connect_timeout = '30ms';", map { call() } 1 .. 5),
+	join("\n", ('tls_failed not_admitted') x 5), 'impatience: no handshake in 30 ms');
+is(health($held), '0', 'impatience: no reason to leave the server alone');
+is(ask("SET pg_inference.connect_timeout = '1s';", map { call() } 1 .. 3),
+	join("\n", ('tls_failed not_admitted') x 3), 'a stalled handshake');
+is(health($held), '3', 'a stalled handshake: that is a failure');
+append_to_file($gate, 'open');
 
 # A connection belongs to the certificate and key that it was made with.
 my $open = front('good', client_ca => $pki->path('ca.pem'), client_optional => undef);

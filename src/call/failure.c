@@ -113,12 +113,15 @@ describe(const InferBatch *batch, const InferHttpResult *result, char *detail, s
 	}
 }
 
-/* Some servers say with a 500 that the input is too long: they are well. */
+/* Some servers say with a 500 that the input is too long: they are well.  And what a caller has to
+ * blame on itself keeps nobody else from a server. */
 static InferReason
 reason_for_health(const InferFinding *finding, const InferHttpResult *result)
 {
 	if (infer_provider_is_size_error(result->wire.status, result->body->data, result->body->len))
 		return INFER_REASON_REQUEST_TOO_LARGE;
+	if (result->perhaps_ours)
+		return INFER_REASON_CANCELLED;
 	return finding->reason;
 }
 

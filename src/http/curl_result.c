@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+#define PATIENCE_MS 1000 /* so long at least a server is waited for that is said to fail */
+
 /* Which phase was it that took too long?  Before the latch only. */
 static InferWireEnd
 end_of_timeout(const InferTransfer *transfer)
@@ -132,6 +134,22 @@ end_of(const InferTransfer *transfer, CURLcode code)
 	}
 }
 
+/*
+ * Whoever waits for a few milliseconds only, or has no certificate that the server takes, will
+ * fail where others do not.  A server that sends an alert of TLS is there.
+ */
+static bool
+may_be_ours(const InferTransfer *transfer, CURLcode code)
+{
+	int patience_ms = transfer->timeout_ms;
+
+	if (!transfer->left && transfer->connect_timeout_ms < patience_ms)
+		patience_ms = transfer->connect_timeout_ms;
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		return patience_ms < PATIENCE_MS;
+	return transfer->result.wire.status == 0 && strstr(transfer->error, "alert") != NULL;
+}
+
 /* An empty text, which means nothing anywhere, if there is no such header. */
 static const char *
 header_text(CURL *easy, const char *name)
@@ -218,6 +236,7 @@ infer_transfer_conclude(InferTransfer *transfer, CURLcode code)
 		(transfer->vetoed || (request_size > 0 && (uint64_t) uploaded >= transfer->body_len));
 	wire->has_body = transfer->success && transfer->body.len > 0;
 	wire->end = end_of(transfer, code);
+	result->perhaps_ours = may_be_ours(transfer, code);
 	if (wire->status >= 300)
 		result->retry_after_ms =
 			infer_header_retry_after_ms(header_text(easy, "Retry-After"), (int64_t) time(NULL));

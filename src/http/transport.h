@@ -68,6 +68,8 @@ typedef struct InferHttpResult
 	const char *error; /* the library's words for end != OK, without url query or secrets; "" */
 	InferBuf *body;    /* what was received, also for error statuses; owned by the transfer */
 	bool latin1;       /* its head says that it is in ISO 8859-1 */
+	bool perhaps_ours; /* it may have failed for the caller alone: by its impatience, or the
+						* certificate that it has not */
 	int64_t retry_after_ms; /* -1 none; from Retry-After (seconds or HTTP date) */
 	InferHttpRate rate;
 	int64_t elapsed_us;
