@@ -187,7 +187,8 @@ describe(InferTransfer *transfer, CURLcode code)
 
 	if (result->wire.end == INFER_WIRE_OK)
 		text[0] = '\0';
-	else if (transfer->vetoed)
+	else if (transfer->vetoed || strncmp(text, "Connection died", 15) == 0)
+		/* the library counts as its own attempts what on_prerequest() has vetoed */
 		snprintf(text, size, "the server closed a kept connection without an answer");
 	else if (result->wire.end == INFER_WIRE_DENIED)
 		snprintf(text, size, "the address %s is not allowed", transfer->denied_address);
