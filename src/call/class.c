@@ -153,6 +153,8 @@ describe_config(const InferAdmissionConfig *config)
 		appendStringInfo(&text, " (first %d, at least %g, after overload times %g)",
 						 config->limiter.start, config->limiter.floor,
 						 config->limiter.decrease_factor);
+	else
+		appendStringInfoString(&text, " (always, not adaptive)");
 	if (config->rpm > 0)
 		appendStringInfo(&text, ", " INT64_FORMAT " requests a minute", config->rpm);
 	if (config->tpm > 0)
@@ -193,7 +195,8 @@ admission_key(InferClass *class)
 				(errmsg("admission key \"%s\" keeps the limits it has", name),
 				 errdetail("The first configuration of a key wins: %s. This one asks for %s.",
 						   describe_config(&kept), describe_config(&wanted)),
-				 errhint("Restart the server to start with another one.")));
+				 errhint("Restart PostgreSQL, or give the server another "
+						 "admission_key.")));
 	}
 	return key;
 }
