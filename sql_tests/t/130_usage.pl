@@ -94,7 +94,7 @@ is(used('app', 'calls'), 100, 'calls: which is shown');
 is(used('app', 'attempts'), $mock->stat('requests'), 'fault_F54: attempts are what the server saw');
 like(
 	error_of('app', q{SELECT infer.embed('m', 'one more')}),
-	qr/ERROR:  RNBUD: .*the budget is used up\nDETAIL:  pg_inference.daily_call_budget is 100, used are 100 today. Nothing was sent.\nHINT:  The next day begins at midnight UTC/,
+	qr/ERROR:  RNBUD: .*a budget does not allow it\nDETAIL:  pg_inference.daily_call_budget is 100, used are 100 today. Nothing was sent.\nHINT:  The next day begins at midnight UTC/,
 	'fault_F66: and then says which budget it was');
 
 # Tokens and money: requests on their way count as what they may take, so together they keep below.

@@ -56,6 +56,16 @@ accepts_truncated(const InferAnswer *answer, const InferItem *item)
 		   answer->class->options.truncated == INFER_TRUNCATED_ACCEPT;
 }
 
+/* A text that cannot be taken is no matter of the wire format, which the reason's own hint is
+ * about. */
+static void
+hint_at_text(InferAnswer *answer)
+{
+	if (answer->class->task != INFER_TASK_EMBED)
+		answer->hint =
+			"Text that is not valid can be taken with pg_inference.invalid_text = replace.";
+}
+
 /* Moves one item of a reply into its answer. */
 static void
 take_item(InferAnswer *answer, const InferReply *reply, const InferItem *item)
@@ -69,6 +79,8 @@ take_item(InferAnswer *answer, const InferReply *reply, const InferItem *item)
 	{
 		infer_answer_fail(answer, item->reason, INFER_EXECUTED,
 						  item_problem(answer->class->task, reply, item));
+		if (item->reason == INFER_REASON_MALFORMED_REPLY)
+			hint_at_text(answer);
 		return;
 	}
 	answer->execution = INFER_EXECUTED;
@@ -85,7 +97,10 @@ take_item(InferAnswer *answer, const InferReply *reply, const InferItem *item)
 		answer->value = infer_convert_value(answer->class->task, item->text, item->text_len,
 											answer->class->options.invalid_text, context, &problem);
 		if (answer->value == NULL)
+		{
 			infer_answer_fail(answer, INFER_REASON_MALFORMED_REPLY, INFER_EXECUTED, problem);
+			hint_at_text(answer);
+		}
 	}
 }
 

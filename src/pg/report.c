@@ -117,7 +117,7 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_MISALIGNED] = {"the answer's results cannot be matched to the inputs",
 								 "The server's embeddings must carry a correct index; with "
 								 "pg_inference.streaming_mode = per_row none is needed."},
-	[INFER_REASON_BUDGET] = {"the budget is used up", NULL},
+	[INFER_REASON_BUDGET] = {"a budget does not allow it", NULL},
 	[INFER_REASON_ERROR_RATIO] = {"too many calls of the statement failed before it",
 								  "Raise pg_inference.max_error_ratio, or set it to 1."},
 	[INFER_REASON_INTERNAL] = {"the request could not be handled", NULL},
