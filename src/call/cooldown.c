@@ -17,13 +17,15 @@ void
 infer_cooldown_fail(InferBatch *batch)
 {
 	InferFailing failing = infer_admission_failing(batch->class->key);
+	TimestampTz since = GetCurrentTimestamp() - failing.for_us;
 	char detail[192] = "";
 
-	if (failing.for_us > 0) /* an answer may have come to another process by now */
+	since -= since % USECS_PER_SEC; /* so that all that fail by it mostly say the same */
+	if (failing.for_us > 0)         /* an answer may have come to another process by now */
 		snprintf(detail, sizeof(detail),
 				 "it has failed since %s, with %s the last time, and is tried again in %.1f s",
-				 timestamptz_to_str(GetCurrentTimestamp() - failing.for_us),
-				 infer_reason_name(failing.reason), failing.next_us / 1e6);
+				 timestamptz_to_str(since), infer_reason_name(failing.reason),
+				 failing.next_us / 1e6);
 	dlist_delete(&batch->node);
 	infer_permit_want(batch, false);
 	infer_finish_fail(batch, INFER_REASON_SERVER_FAILED, INFER_NOT_ADMITTED, 0, detail);

@@ -202,9 +202,10 @@ parse_stream(InferTask task, const char *body, size_t len, InferReply *reply, In
 {
 	if (task == INFER_TASK_COMPLETE || task == INFER_TASK_CHAT)
 		return infer_openai_parse_stream(body, len, reply, fault);
-	return infer_fault(fault, INFER_REASON_MALFORMED_REPLY,
-					   "the answer is a stream of events, which %s cannot read",
-					   infer_task_name(task));
+	return infer_fault(
+		fault, INFER_REASON_MALFORMED_REPLY,
+		"the answer is a stream of events, which %s cannot read; leave out \"stream\"",
+		infer_task_name(task));
 }
 
 bool
