@@ -120,6 +120,20 @@ is(ask(rows_of('healthy', 'healthy', 100)), 'rows|100', 'healthy: all rows are a
 is(admission('healthy', 'current_limit, low_water, decreases, peak'), '8|8|0|8',
 	'rpc_F21: the low-water mark is where it began');
 
+# Somebody who gives calls a tenth of a second does not take the server from all others; if that is
+# what its owner gives them, it is too slow.
+given('base_ms=2000');
+foreach my $case ([ impatient => '0|0' ], [ hurried => '0|1', request_timeout => '100' ])
+{
+	my ($key, $want, %options) = @$case;
+	server($key, max_concurrency => 64, %options);
+	is( ask(qq{SELECT reason, count(*) FROM generate_series(1, 40) i,
+			infer.try_complete('$key/m', '$key ' || i, options => '{"timeout": 100, "max_attempts": 1}') GROUP BY 1}),
+		'timeout|40', "$key: no answer in 100 ms");
+	is(admission($key, 'in_flight, (decreases > 0)::int'), $want, "$key: the limit");
+}
+ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') == 0 }), 'impatient: the server goes on with what it has');
+
 # ----------------------------------------------------------------------------------------------
 # rpc_F15, rpc_F17, rpc_F22, fail_P62, fault_F65: fifty sessions on one key. What is in flight never exceeds
 # the limit, and each gets its share: when one is done, all others have at least half of their rows.

@@ -125,6 +125,21 @@ reason_for_health(const InferFinding *finding, const InferHttpResult *result)
 	return finding->reason;
 }
 
+/* Whoever gives a call less time than a second, and less than the server's owner does, hears
+ * nothing of the server's load by its end. */
+static InferVerdict
+verdict_for_load(const InferBatch *batch, const InferFinding *finding,
+				 const InferHttpResult *result)
+{
+	const InferClass *class = batch->class;
+	int usual_ms = class->target->server->request_timeout_ms; /* 0: not told */
+
+	if (finding->reason == INFER_REASON_TIMEOUT && result->perhaps_ours &&
+		(usual_ms == 0 || class->options.timeout_ms < usual_ms))
+		return INFER_VERDICT_IGNORE;
+	return finding->verdict;
+}
+
 /* Did the server refuse the request only because it does not know base64? */
 static bool
 refuses_base64(const InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
@@ -162,8 +177,8 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 	tokens = infer_finish_usage(batch, &said);
 	if (tokens < 0 && finding->execution == INFER_NOT_ADMITTED)
 		tokens = 0;
-	infer_finish_landed(batch, reason_for_health(finding, result), finding->verdict, result,
-						tokens);
+	infer_finish_landed(batch, reason_for_health(finding, result),
+						verdict_for_load(batch, finding, result), result, tokens);
 	if (rephrasing)
 	{
 		infer_class_no_base64(batch->class);
