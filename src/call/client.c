@@ -64,6 +64,7 @@ infer_client_open(void)
 	dlist_init(&client->ready);
 	dlist_init(&client->sleeping);
 	dlist_init(&client->running);
+	dlist_init(&client->loose);
 	client->evictions_before = infer_memo_evictions();
 	dlist_push_tail(infer_pump_clients(), &client->node);
 	infer_owner_remember(&client->owned, client_release);
@@ -306,6 +307,7 @@ ask_again(InferClient *client)
 static void
 push_one(InferClient *client, bool starved, bool input_ended)
 {
+	infer_pump_fail_loose(client);
 	if (client->ask_again)
 		ask_again(client);
 	infer_pump_flush(client, starved, input_ended);

@@ -26,7 +26,6 @@ infer_cooldown_fail(InferBatch *batch)
 				 "it has failed since %s, with %s the last time, and is tried again in %.1f s",
 				 timestamptz_to_str(since), infer_reason_name(failing.reason),
 				 failing.next_us / 1e6);
-	dlist_delete(&batch->node);
 	infer_permit_want(batch, false);
 	infer_finish_fail(batch, INFER_REASON_SERVER_FAILED, INFER_NOT_ADMITTED, 0, detail);
 }

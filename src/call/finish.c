@@ -47,7 +47,7 @@ infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status, in
 	infer_causes_note(answer);
 }
 
-/* Fails all answers of a batch that is in no list, and frees it. */
+/* Fails all answers of a batch, and frees it. */
 void
 infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution execution, int http_status,
 				  const char *detail)

@@ -49,7 +49,7 @@ add_call(pg_cryptohash_ctx *hash, const InferBatch *batch)
 
 /*
  * Makes the header of a batch whose body is new, if its calls ask for one; repeated attempts keep
- * theirs with their body.  False: it could not be made, and the batch, in no list, has been failed.
+ * theirs with their body.  False: it could not be made, and the batch has been failed.
  */
 bool
 infer_idempotency_prepare(InferBatch *batch)

@@ -183,7 +183,7 @@ typedef struct InferCharge
 
 struct InferBatch
 {
-	dlist_node node; /* in one of the client's lists, by state */
+	dlist_node node; /* in one of the client's lists, by state, for as long as it lives */
 	InferClient *client;
 	InferClass *class;
 	InferAnswer **answers;
@@ -238,6 +238,7 @@ struct InferClient
 	dlist_head ready;    /* waiting for a permit */
 	dlist_head sleeping; /* waiting for a retry's time */
 	dlist_head running;  /* with permit and transfer */
+	dlist_head loose;    /* on their way from one of these to another */
 	InferLane *lanes;
 	int nbatches;     /* batches, in whatever state */
 	int nopen;        /* batches in open */
@@ -299,6 +300,7 @@ extern void infer_pump_refuse(InferClient *client, InferAnswer *answer, const ch
 extern void infer_pump_collect(void);
 extern void infer_pump_send(InferClient *client);
 extern void infer_pump_flush(InferClient *client, bool starved, bool input_ended);
+extern void infer_pump_fail_loose(InferClient *client);
 extern void infer_pump_drop(InferClient *client);
 extern void infer_batch_ready(InferBatch *batch);
 extern void infer_batch_free(InferBatch *batch);

@@ -109,20 +109,28 @@ set_open(InferBatch *batch, bool is_open)
 		class->open = NULL;
 }
 
-/* An empty batch that is in no list yet. */
+static void
+move(InferBatch *batch, dlist_head *list)
+{
+	dlist_delete(&batch->node);
+	dlist_push_tail(list, &batch->node);
+}
+
+/* An empty batch, which is loose. */
 InferBatch *
 infer_batch_new(InferClient *client, InferClass *class)
 {
 	InferBatch *batch = MemoryContextAllocZero(client->context, sizeof(InferBatch));
 	int most = Max(1, class->limits.max_items);
 
-	client->nbatches++;
 	batch->client = client;
 	batch->class = class;
 	batch->lane = infer_lane_get(client, class);
 	batch->size = Min(most, 16);
 	batch->answers = MemoryContextAlloc(client->context, sizeof(InferAnswer *) * batch->size);
 	infer_buf_init(&batch->body, MaxAllocSize);
+	client->nbatches++;
+	dlist_push_tail(&client->loose, &batch->node);
 	return batch;
 }
 
@@ -186,6 +194,7 @@ infer_batch_free(InferBatch *batch)
 {
 	bool sent = batch->transfer != NULL;
 
+	dlist_delete(&batch->node);
 	infer_sizes_leave(batch);
 	infer_abandon(batch);
 	set_open(batch, false);
@@ -211,11 +220,11 @@ infer_batch_free(InferBatch *batch)
 	pfree(batch);
 }
 
-/* The batch takes nothing more and wants a permit. It is in no list. */
+/* The batch takes nothing more and wants a permit. */
 void
 infer_batch_ready(InferBatch *batch)
 {
-	dlist_push_tail(&batch->client->ready, &batch->node);
+	move(batch, &batch->client->ready);
 	infer_permit_want(batch, true);
 }
 
@@ -243,7 +252,6 @@ find_open(InferClient *client, InferClass *class)
 static void
 close_open(InferBatch *batch)
 {
-	dlist_delete(&batch->node);
 	set_open(batch, false);
 	infer_batch_ready(batch);
 }
@@ -275,7 +283,7 @@ infer_pump_ask(InferClient *client, InferAnswer *answer)
 	if (batch == NULL)
 	{
 		batch = infer_batch_new(client, class);
-		dlist_push_tail(&client->open, &batch->node);
+		move(batch, &client->open);
 		set_open(batch, true);
 	}
 	batch_add(batch, answer);
@@ -349,7 +357,7 @@ build_body(InferBatch *batch)
 }
 
 /*
- * Sends a batch that has its permit and is in no list.  On any failure the batch is finished, which
+ * Sends a batch that has its permit and is loose.  On any failure the batch is finished, which
  * gives the permit back.
  */
 static void
@@ -392,7 +400,7 @@ send_batch(InferBatch *batch, const InferSecrets *secrets)
 	client->nrunning++;
 	client->stats.requests++;
 	client->stats.peak_in_flight = Max(client->stats.peak_in_flight, client->nrunning);
-	dlist_push_tail(&client->running, &batch->node);
+	move(batch, &client->running);
 }
 
 /*
@@ -411,7 +419,7 @@ send_ready(InferBatch *batch)
 	reason = infer_registry_secrets(batch->class->target->server, batch->class->userid, &secrets,
 									&detail);
 
-	dlist_delete(&batch->node);
+	move(batch, &batch->client->loose);
 	infer_permit_want(batch, false);
 	if (reason != INFER_REASON_NONE)
 		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
@@ -435,10 +443,7 @@ wake_sleepers(InferClient *client)
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
 
 		if (batch->not_before_us <= now)
-		{
-			dlist_delete(&batch->node);
 			infer_batch_ready(batch);
-		}
 	}
 }
 
@@ -519,41 +524,59 @@ infer_pump_collect(void)
 
 /*
  * After an attempt: the controllers hear of it, then the permit and the connection are free.  The
- * batch is in no list afterwards; the body of the answer is gone.
+ * batch is loose afterwards; the body of the answer is gone.
  */
 void
 infer_batch_landed(InferBatch *batch, const InferOutcome *outcome, const InferRateNews *news)
 {
-	if (batch->transfer != NULL)
-		dlist_delete(&batch->node);
+	move(batch, &batch->client->loose);
 	infer_usage_landed(batch);
 	infer_lane_feed(batch, outcome);
 	infer_permit_release(batch, outcome, news);
 	release_transfer(batch);
 }
 
-/* Repeats the batch later. It is in no list. */
+/* Repeats the batch later. */
 void
 infer_batch_sleep(InferBatch *batch, int64 delay_ms)
 {
 	batch->not_before_us = infer_now_us() + delay_ms * 1000;
-	dlist_push_tail(&batch->client->sleeping, &batch->node);
+	move(batch, &batch->client->sleeping);
 }
 
 /* Drops all of a client's batches: transfers are cancelled, permits come back. */
 void
 infer_pump_drop(InferClient *client)
 {
-	dlist_head *lists[] = {&client->open, &client->ready, &client->sleeping, &client->running};
+	dlist_head *lists[] = {&client->open, &client->ready, &client->sleeping, &client->running,
+						   &client->loose};
 	dlist_iter iter;
 
 	for (int i = 0; i < lengthof(lists); i++)
 		while (!dlist_is_empty(lists[i]))
-			infer_batch_free(dlist_container(InferBatch, node, dlist_pop_head_node(lists[i])));
+			infer_batch_free(dlist_head_element(InferBatch, node, lists[i]));
 	for (InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
 		infer_permit_return_spare(lane);
 	/* somebody may still want what this client was asking for */
 	dlist_foreach(iter, &clients) dlist_container(InferClient, node, iter.cur)->ask_again = true;
+}
+
+/*
+ * What is still loose was left by an error (no memory, as a rule) that its client has survived, in
+ * a subtransaction or in another client's turn.  If it was on its way to the network nothing has
+ * left; if it came from there nobody knows any more what was to become of it.
+ */
+void
+infer_pump_fail_loose(InferClient *client)
+{
+	while (!dlist_is_empty(&client->loose))
+	{
+		InferBatch *batch = dlist_head_element(InferBatch, node, &client->loose);
+
+		infer_finish_fail(batch, INFER_REASON_INTERNAL,
+						  batch->attempts > 0 ? INFER_MAYBE_EXECUTED : INFER_NOT_ADMITTED, 0,
+						  "an error in between broke it off");
+	}
 }
 
 /* When the earliest sleeping batch of any client wants to go on; PG_INT64_MAX = never. */

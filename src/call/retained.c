@@ -18,7 +18,7 @@ infer_call_retained_bytes(void)
 	return retained;
 }
 
-/* Charges a new body. False: there is no room, and the batch, in no list, has been failed. */
+/* Charges a new body. False: there is no room, and the batch has been failed. */
 bool
 infer_retain(InferBatch *batch)
 {

@@ -47,7 +47,7 @@ infer_retry_pause_is_too_long(const InferClass *class, int64 us)
 
 /*
  * After an attempt that failed and has landed: repeats the batch later, if the call's policy allows
- * it.  False: this failure is the last, the batch is in no list, and *reason may be another
+ * it.  False: this failure is the last, the batch is loose, and *reason may be another
  * one now.
  */
 bool
