@@ -404,9 +404,9 @@ COMMENT ON COLUMN infer.models.input_price IS 'what a million input tokens cost;
 COMMENT ON COLUMN infer.models.output_price IS 'what a million output tokens cost; NULL: not known';
 
 COMMENT ON FUNCTION infer.create_model(text, text, text, text, double precision, double precision) IS
-	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server, what the server calls it (default: the name), and what a million input and output tokens cost, in any one currency (default: not known). Needs USAGE on the server. Raises if the model exists';
+	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server, what the server calls it (default: the name), and what a million input and output tokens cost, in any one currency (default: not known). Needs USAGE on the server, and its ownership if there are prices. Raises if the model exists';
 COMMENT ON FUNCTION infer.alter_model(text, text, text, double precision, double precision) IS
-	'Moves a model to another server or remote model, or changes its prices; NULL leaves each as it is. Needs ownership of the model, and USAGE on the new server';
+	'Moves a model to another server or remote model, or changes its prices; NULL leaves each as it is. Needs ownership of the model, and USAGE on the new server; of one that has prices, ownership of the server, too';
 COMMENT ON FUNCTION infer.drop_model(text) IS
 	'Drops a model. Needs ownership of it. Raises if there is no such model';
 

@@ -149,6 +149,11 @@ SELECT battempt($$SELECT infer.complete('infer_b/p', 'x')$$);
 SELECT count(infer.complete('b_priced', 'g234567' || i, '{}', '{"on_error": "null"}')) BETWEEN 1 AND 8 FROM generate_series(1, 9) AS i;
 SELECT cost > 1.9 AND cost <= 2 AS below FROM bspent;
 SELECT battempt($$SELECT infer.complete('b_priced', 'h2345678')$$) ~ 'pg_inference.daily_cost_budget is 2, used are 1.9[0-9]* today, and the next call may take 0.10[23]';
+-- nobody gets around it by prices of his own
+SELECT battempt($$SELECT infer.create_model('b_mine', 'complete', 'infer_b', 'p', 0, 0)$$);
+SELECT FROM infer.create_model('b_mine', 'complete', 'infer_b', 'p');
+SELECT battempt($$SELECT infer.alter_model('b_mine', output_price => 0)$$);
+SELECT battempt($$SELECT infer.complete('b_mine', 'x')$$);
 
 \connect - :me
 \! mock set defaults

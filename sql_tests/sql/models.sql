@@ -33,13 +33,17 @@ SELECT infer.create_model('x', 'complete', 'infer_m1', input_price => -0.01);
 SELECT infer.create_model('x', 'complete', 'infer_m1', input_price => 'Infinity');
 SELECT infer.create_model('x', 'complete', 'infer_m1', output_price => 'NaN');
 \echo :LAST_ERROR_SQLSTATE
+-- and only the server's owner says them
+SELECT infer.create_model('priced', 'complete', 'infer_m1', input_price => 0.02, output_price => 1e-300);
+RESET ROLE;
 SELECT infer.create_model('priced', 'complete', 'infer_m1', input_price => 0.02, output_price => 1e-300);
 SELECT infer.alter_model('priced', output_price => -1);
 SELECT infer.alter_model('priced', output_price => 0);
-SELECT * FROM infer.models WHERE name = 'priced';
+SELECT remote_model, input_price, output_price FROM infer.models WHERE name = 'priced';
 SELECT infer.alter_model('priced', remote_model => 'p', input_price => 1e308);
-SELECT * FROM infer.models WHERE name = 'priced';
+SELECT remote_model, input_price, output_price FROM infer.models WHERE name = 'priced';
 SELECT infer.drop_model('priced');
+SET ROLE infer_models_a;
 -- takes USAGE on the server
 SELECT infer.create_model('x', 'complete', 'infer_m2');
 \echo :LAST_ERROR_SQLSTATE

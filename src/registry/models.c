@@ -210,6 +210,27 @@ infer_price_text(const char *what, const double *price)
 	return float8out_internal(*price);
 }
 
+/*
+ * After a change: budgets of cost trust prices, so they are for the server's owner to say.  Else
+ * who is under such a budget would make a model of his own that costs nothing.
+ */
+static void
+infer_check_prices(const char *name)
+{
+	char *server;
+
+	if (infer_catalog_execute("SELECT server FROM infer.model_catalog"
+							  " WHERE name OPERATOR(pg_catalog.=) $1"
+							  " AND (input_price IS NOT NULL OR output_price IS NOT NULL)",
+							  1, &name, &server) > 0 &&
+		!infer_server_is_owner(infer_server_find(server, NULL), GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to say the prices of model \"%s\"", name),
+				 errdetail("Only the owner of server \"%s\" may, for budgets trust them.", server),
+				 errhint("Leave the prices out, or have the owner create the model.")));
+}
+
 void
 infer_model_create(const char *name, const char *task, const char *server, const char *remote_model,
 				   const double *input_price, const double *output_price)
@@ -243,6 +264,7 @@ infer_model_create(const char *name, const char *task, const char *server, const
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT), errmsg("model \"%s\" already exists", name),
 				 errhint("Change it with infer.alter_model().")));
+	infer_check_prices(name);
 }
 
 /* Locks the model's row until the end of the transaction and checks that the caller owns it. */
@@ -292,6 +314,7 @@ infer_model_alter(const char *name, const char *server, const char *remote_model
 						  " output_price = COALESCE(CAST($5 AS pg_catalog.float8), output_price)"
 						  " WHERE name OPERATOR(pg_catalog.=) $1",
 						  lengthof(args), args, NULL);
+	infer_check_prices(name);
 }
 
 void
