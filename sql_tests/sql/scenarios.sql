@@ -122,8 +122,11 @@ GRANT SELECT ON srl TO infer_scenarios_user;
 CREATE FUNCTION leak(text) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS
   $$ BEGIN RAISE NOTICE 'leak: %', $1; RETURN true; END $$;
 SET ROLE infer_scenarios_user;
+-- (one request at a time: what stands between two calls runs as the answers of the first one come)
+SET pg_inference.congestion_max_window = 1;
 SELECT x, infer.complete('infer_s/m', x || '!') FROM srl WHERE leak(x) ORDER BY x;
 SELECT x FROM srl WHERE leak(x) AND infer.complete('infer_s/m', x || '!') <> 'r2!' ORDER BY x;
+RESET pg_inference.congestion_max_window;
 RESET ROLE;
 -- plan_S13: a security barrier's condition, too
 CREATE VIEW svsb WITH (security_barrier) AS SELECT x, infer.complete('infer_s/m', x) AS e FROM st
