@@ -224,10 +224,11 @@ $node->safe_psql('owned', qq{CREATE SERVER s FOREIGN DATA WRAPPER pg_inference O
 	SELECT infer.create_model('good', task => 'complete', server => 's');
 	CREATE TABLE t (a text); CREATE VIEW v AS SELECT infer.complete('good', a) AS b FROM t; INSERT INTO t VALUES ('x')},
 	connstr => $as_owner);
-command_ok([ 'pg_dump', '-f', "$folder/by_owner.sql", '-d', $as_owner ], 'fault_F82: an owner who is no superuser can dump');
+# (after a COPY that is refused, not every psql knows that its lines are no SQL)
+command_ok([ 'pg_dump', '--inserts', '-f', "$folder/by_owner.sql", '-d', $as_owner ], 'fault_F82: an owner who is no superuser can dump');
 command_ok([ 'pg_dumpall', '-f', "$folder/all.sql", '-d', $node->connstr('postgres') ], 'fault_F82: a superuser can dump everything');
 $seen{"the dump by $_"} = slurp_file("$folder/$_.sql") foreach qw(by_owner all);
-like($seen{'the dump by by_owner'}, qr/^COPY infer\.model_catalog.*\ngood\t/m, 'fault_F82: the models are in it');
+like($seen{'the dump by by_owner'}, qr/^INSERT INTO infer\.model_catalog VALUES \('good'/m, 'fault_F82: the models are in it');
 
 # Restored by that owner into a database of his, where a superuser has made the extension.
 $node->safe_psql('postgres', 'CREATE DATABASE again OWNER owner TEMPLATE template0');
