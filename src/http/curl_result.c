@@ -102,6 +102,10 @@ end_of(const InferTransfer *transfer, CURLcode code)
 		case CURLE_SSL_CERTPROBLEM:
 		case CURLE_SSL_CACERT_BADFILE:
 			return transfer->left ? end_of_lost_connection(transfer) : INFER_WIRE_CERTIFICATE;
+		case CURLE_BAD_FUNCTION_ARGUMENT: /* libcurl 8.22, of a key that does not fit */
+			if (!transfer->left && transfer->identity.data != NULL)
+				return INFER_WIRE_CERTIFICATE;
+			return transfer->left ? end_of_lost_connection(transfer) : INFER_WIRE_INTERNAL;
 		case CURLE_SSL_CONNECT_ERROR:
 		case CURLE_PEER_FAILED_VERIFICATION:
 		case CURLE_SSL_CIPHER:
