@@ -85,7 +85,9 @@ ask(qq{CREATE ROLE app;
 	GRANT USAGE ON FOREIGN SERVER by_env TO app;
 	CREATE USER MAPPING FOR PUBLIC SERVER by_env OPTIONS (api_key_env 'INFER_TEST_KEY');
 	SET ROLE app;
-	SELECT infer.create_model('apps', 'complete', 'by_env', 'remote', 0.15, 0.6);});
+	SELECT infer.create_model('apps', 'complete', 'by_env', 'remote');
+	RESET ROLE;
+	SELECT infer.alter_model('apps', input_price => 0.15, output_price => 0.6);});
 
 my $as_app = 'SET ROLE app;';
 is(attempt("$as_app SELECT infer.embed('m', 'by file') IS NOT NULL"),
