@@ -45,7 +45,7 @@ my $session = InferProc->start($node, 'cancelled', q{
 	SELECT infer.complete('held/m', 'cancelled ' || i) FROM generate_series(1, 3) i;
 	SELECT infer.complete('c', 'another');});
 sub cancel { return ask(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'cancelled'}); }
-ok(InferTest::wait_until(60, sub { lines($held, 'held') == 3 }), 'fail_P3: three calls wait for the handshake');
+ok(InferTest::wait_until(60, sub { lines($held, 'held') >= 3 }), 'fail_P3: three calls wait for the handshake');
 cancel();
 ok(InferTest::wait_until(60, sub { $mock->stat('items') == 1 }), 'fail_P3: cancelled, the session has another call');
 
