@@ -6,6 +6,7 @@
  * execution  what is proved about it: nothing reached the server (NOT_ADMITTED), it may have run
  *            (MAYBE_EXECUTED), it ran but there is no usable answer (EXECUTED).
  * verdict    what the outcome says to the concurrency controllers.
+ * duration   how long a request is expected to take, in four classes.
  *
  * Reason and execution are two independent axes; neither is derived from the
  * other.  Nothing here allocates, locks or raises.
@@ -112,6 +113,15 @@ typedef enum InferRetryPolicy
 	INFER_RETRY_NOT_ADMITTED, /* only what provably did not run */
 	INFER_RETRY_AMBIGUOUS     /* also what may have run */
 } InferRetryPolicy;
+
+/* How long a request is expected to take; the numbers are those that a caller may write. */
+typedef enum InferDuration
+{
+	INFER_DURATION_SHORT = 1,
+	INFER_DURATION_MEDIUM,
+	INFER_DURATION_LONG,
+	INFER_DURATION_EPIC
+} InferDuration;
 
 /* Lower-case words for SQL ("not_admitted", "timeout", "embed"); never NULL. */
 extern const char *infer_execution_name(InferExecution execution);
