@@ -42,6 +42,7 @@ int infer_guc_max_admission_keys = 256;
 int infer_guc_max_attempts = 4;
 double infer_guc_max_error_ratio = 1;
 int infer_guc_max_response_size = 64 * 1024;
+int infer_guc_max_servers = 1024;
 int infer_guc_max_usage_entries = 2048;
 int infer_guc_memo_memory = 16 * 1024;
 bool infer_guc_observed_costs = true;
@@ -322,6 +323,13 @@ define_settings_a_to_m(void)
 							"Largest answer that is accepted from a server.", NULL,
 							&infer_guc_max_response_size, 64 * 1024, 1, MAX_RESPONSE_KB,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable(
+			"pg_inference.max_servers", "Number of servers that shared memory has room for.",
+			"In all databases together, as far as they are in use. When it "
+			"is full, what is known of the one used longest ago is "
+			"forgotten.",
+			&infer_guc_max_servers, 1024, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	if (process_shared_preload_libraries_in_progress)
 		DefineCustomIntVariable("pg_inference.max_usage_entries",
 								"Number of rows of infer.stat_usage that shared memory has room "

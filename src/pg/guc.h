@@ -64,6 +64,7 @@ extern int infer_guc_max_admission_keys;         /* postmaster, 256 */
 extern int infer_guc_max_attempts;               /* user, 4 */
 extern double infer_guc_max_error_ratio;         /* user, 1 = any number may fail */
 extern int infer_guc_max_response_size;          /* user, kB, 64 MB */
+extern int infer_guc_max_servers;                /* postmaster, 1024 */
 extern int infer_guc_max_usage_entries;          /* postmaster, 2048 */
 extern int infer_guc_memo_memory;                /* user, kB, 16 MB */
 extern bool infer_guc_observed_costs;            /* user, on */

@@ -16,6 +16,7 @@
 #include "shmem/admission.h"
 #include "shmem/observed.h"
 #include "shmem/progress.h"
+#include "shmem/route.h"
 #include "shmem/segment.h"
 #include "shmem/usage.h"
 
@@ -34,6 +35,7 @@ static const SegmentItem items[] = {
 	{"pg_inference_observed", infer_observed_shmem_size, INFER_OBSERVED_SETS,
 	 infer_observed_shmem_attach},
 	{"pg_inference_progress", infer_progress_shmem_size, 0, infer_progress_shmem_attach},
+	{"pg_inference_route", infer_route_shmem_size, INFER_ROUTE_LOCKS, infer_route_shmem_attach},
 	{"pg_inference_usage", infer_usage_shmem_size, 1, infer_usage_shmem_attach},
 };
 
