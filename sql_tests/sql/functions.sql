@@ -107,7 +107,7 @@ SELECT pg_temp.attempt_options('"timeout"');
 -- bad values
 SELECT o, pg_temp.attempt_options(o) FROM unnest(ARRAY[
   '{"on_error": "ignore"}', '{"on_error": null}', '{"on_error": {"then": "null"}}',
-  '{"timeout": 0}', '{"timeout": "soon"}', '{"timeout": true}', '{"timeout": -1}',
+  '{"timeout": -5}', '{"timeout": "soon"}', '{"timeout": true}', '{"timeout": -1}',
   '{"streaming_mode": "row"}', '{"retry": "always"}',
   '{"dispatch_batch_size": -2}', '{"dispatch_batch_size": "many"}',
   '{"max_attempts": 0}', '{"max_attempts": "a few"}', '{"max_concurrency": 0}',

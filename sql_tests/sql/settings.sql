@@ -27,7 +27,7 @@ SELECT name, value, pg_temp.refused(name, value) FROM (VALUES
   ('max_response_size', '2GB'), ('memo_memory', '1kB'), ('statement_call_budget', '-1'), ('statement_token_budget', '-1'),
   ('limiter_max_limit', '-1'), ('limiter_adaptive', 'never'), ('limiter_start', '0'), ('limiter_min_limit', '0'),
   ('limiter_decrease_factor', '1'), ('congestion_min_window', '0'), ('congestion_max_window', '-1'), ('congestion_step_coef', '-1'),
-  ('priority', 'urgent'), ('random_seed', '-1'), ('delivery', 'twice'), ('retained_memory', '0'), ('retry_budget', '0'), ('failure_threshold', '-1'), ('failure_cooldown', '0'), ('max_admission_keys', '1'), ('call_cost', '999'), ('price_seconds', '-1'), ('price_seconds', 'NaN'),
+  ('priority', 'urgent'), ('short_timeout', '0'), ('epic_timeout', '-1'), ('random_seed', '-1'), ('delivery', 'twice'), ('retained_memory', '0'), ('retry_budget', '0'), ('failure_threshold', '-1'), ('failure_cooldown', '0'), ('max_admission_keys', '1'), ('call_cost', '999'), ('price_seconds', '-1'), ('price_seconds', 'NaN'),
   ('daily_call_budget', '-1'), ('daily_token_budget', '-1'), ('daily_cost_budget', '-1'), ('statement_cost_budget', 'NaN'), ('usage_save_interval', '1s')) AS v(name, value) ORDER BY name COLLATE "C";
 SET pg_inference.allowed_hosts = 'http://localhost/v1';
 -- units

@@ -36,6 +36,7 @@
 #include "pg/clock.h"
 #include "pg/compat.h"
 #include "pg/guc.h"
+#include "pg/header.h"
 #include "pg/owner.h"
 #include "provider/provider.h"
 #include "registry/registry.h"
@@ -53,7 +54,7 @@ typedef struct InferRefusal InferRefusal;
 typedef struct InferCallOptions
 {
 	InferOnError on_error;
-	int timeout_ms;
+	int timeout_ms; /* of an attempt */
 	InferStreamingMode mode;
 	int dispatch_batch_size;
 	InferRetryRule rule;
@@ -63,7 +64,7 @@ typedef struct InferCallOptions
 	char *admission_key;   /* NULL = the server's */
 	int64 rpm;             /* -1 = the server's; 0 = no limit */
 	int64 tpm;
-	InferPriority priority; /* in the key's line */
+	InferHeader header; /* its priority counts in the key's line */
 	InferInvalidText invalid_text;
 	InferTruncated truncated;
 	char *path; /* infer.call: below the server's url; "" */

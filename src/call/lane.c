@@ -45,12 +45,12 @@ find_lane(InferClient *client, const InferClass *class)
 
 	for (lane = client->lanes; lane != NULL; lane = lane->next)
 		if (lane->key == class->key && lane->cap == class->options.max_concurrency &&
-			lane->priority == class->options.priority)
+			lane->priority == class->options.header.priority)
 			return lane;
 	lane = MemoryContextAllocZero(client->context, sizeof(InferLane));
 	lane->key = class->key;
 	lane->cap = class->options.max_concurrency;
-	lane->priority = class->options.priority;
+	lane->priority = class->options.header.priority;
 	start_window(lane);
 	lane->next = client->lanes;
 	client->lanes = lane;

@@ -13,9 +13,10 @@
 #include "pg/report.h"
 
 #define KNOWN_OPTIONS                                                                              \
-	"admission_key, delivery, dispatch_batch_size, idempotency_key, invalid_text, max_attempts, "  \
-	"max_concurrency, on_error, path, priority, retry, rpm, streaming_mode, timeout, tpm, "        \
-	"truncated"
+	"admission_key, delivery, dispatch_batch_size, duration, feeds, idempotency_key, "             \
+	"invalid_text, is_mut, is_solo, max_attempts, max_concurrency, nodes, on_error, path, "        \
+	"priority, retry, route_prefs, rpm, service_classes, streaming_mode, test_ctl, timeout, tpm, " \
+	"truncated, ts_range, version"
 
 typedef struct Word
 {
@@ -43,11 +44,6 @@ static const Word delivery_words[] = {{"single", INFER_DELIVERY_SINGLE},
 									  {"reliable", INFER_DELIVERY_RELIABLE},
 									  {"unless_failed", INFER_DELIVERY_UNLESS_FAILED},
 									  {NULL, 0}};
-
-static const Word priority_words[] = {
-	{"VLOW", INFER_PRIORITY_VLOW},     {"LOW", INFER_PRIORITY_LOW},
-	{"NORMAL", INFER_PRIORITY_NORMAL}, {"HIGH", INFER_PRIORITY_HIGH},
-	{"VHIGH", INFER_PRIORITY_VHIGH},   {NULL, 0}};
 
 static void
 bad_value(const char *name, const char *wanted)
@@ -132,9 +128,6 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 	text = value_text(name, value);
 	if (strcmp(name, "on_error") == 0)
 		o->on_error = value_word(name, text, on_error_words, "\"fail\" or \"null\"");
-	else if (strcmp(name, "timeout") == 0)
-		o->timeout_ms = value_int(name, text, GUC_UNIT_MS, 1,
-								  "a time such as \"30s\", or milliseconds as a number");
 	else if (strcmp(name, "streaming_mode") == 0)
 		o->mode = value_word(name, text, mode_words, "\"automatic\", \"per_row\" or \"batch\"");
 	else if (strcmp(name, "retry") == 0)
@@ -151,9 +144,6 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 		o->rule.max_attempts = value_int(name, text, 0, 1, "a number of at least 1");
 	else if (strcmp(name, "max_concurrency") == 0)
 		o->max_concurrency = value_int(name, text, 0, 1, "a number of at least 1");
-	else if (strcmp(name, "priority") == 0)
-		o->priority = value_word(name, text, priority_words,
-								 "\"VLOW\", \"LOW\", \"NORMAL\", \"HIGH\" or \"VHIGH\"");
 	else if (strcmp(name, "rpm") == 0)
 		o->rpm = value_int(name, text, 0, 0, "a number of requests a minute, 0 for no limit");
 	else if (strcmp(name, "tpm") == 0)
@@ -182,11 +172,10 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 	JsonbIteratorToken token;
 	JsonbValue value;
 	char *name = NULL;
+	InferHeader *header = &result->header;
 
 	*result = (InferCallOptions){
 		.on_error = infer_guc_on_error,
-		.timeout_ms =
-			server->request_timeout_ms > 0 ? server->request_timeout_ms : infer_guc_request_timeout,
 		.mode = infer_guc_streaming_mode,
 		.dispatch_batch_size = infer_guc_dispatch_batch_size,
 		.rule = {.delivery = infer_guc_delivery,
@@ -194,7 +183,6 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 				 .max_attempts = infer_guc_max_attempts},
 		.rpm = -1,
 		.tpm = -1,
-		.priority = infer_guc_priority,
 		.invalid_text = infer_guc_invalid_text,
 		.truncated = infer_guc_truncated,
 		.path = pstrdup(""),
@@ -203,13 +191,19 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 		ereport(ERROR, (errcode(infer_errcode_config()),
 						errmsg("the options of a call must be a JSON object"),
 						errhint("For example '{\"timeout\": \"30s\"}'.")));
+	infer_header_init(header);
+	infer_header_apply_setting(header);
+	infer_header_begin(header);
 	it = JsonbIteratorInit(&jb->root);
 	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
 	{
 		if (token == WJB_KEY)
 			name = pnstrdup(value.val.string.val, value.val.string.len);
-		else if (token == WJB_VALUE)
+		else if (token == WJB_VALUE && !infer_header_set(header, name, &value))
 			set_option(task, name, &value, result);
 	}
+	result->timeout_ms =
+		infer_header_timeout_ms(header, server->request_timeout_ms > 0 ? server->request_timeout_ms
+																	   : infer_guc_request_timeout);
 	result->rule.key_honoured = result->idempotent && server->keys_honoured;
 }

@@ -13,6 +13,7 @@
 
 #include "core/admission.h"
 #include "pg/guc.h"
+#include "pg/guc_route.h"
 
 bool infer_guc_allow_inline_keys = false;
 char *infer_guc_allowed_hosts = NULL;
@@ -446,6 +447,7 @@ infer_guc_init(void)
 {
 	define_settings_a_to_m();
 	define_settings_n_to_z();
+	infer_guc_define_route();
 }
 
 void

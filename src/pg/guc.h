@@ -50,6 +50,7 @@ extern int infer_guc_daily_token_budget;         /* superuser, 0 = off */
 extern int infer_guc_delivery;                   /* user, InferDelivery, single */
 extern int infer_guc_dispatch_batch_size;        /* user, -1 */
 extern bool infer_guc_enable;                    /* user, on */
+extern int infer_guc_epic_timeout;               /* user, ms, 10 min */
 extern int infer_guc_failure_cooldown;           /* superuser, ms, 1 s */
 extern int infer_guc_failure_patience;           /* user, ms, 5 s */
 extern int infer_guc_failure_threshold;          /* superuser, 3; 0 = off */
@@ -60,12 +61,14 @@ extern double infer_guc_limiter_decrease_factor; /* superuser, 0.5 */
 extern int infer_guc_limiter_max_limit;          /* superuser, 0 = none */
 extern double infer_guc_limiter_min_limit;       /* superuser, 1; below 1 paces */
 extern int infer_guc_limiter_start;              /* superuser, 16 */
+extern int infer_guc_long_timeout;               /* user, ms, 20 s */
 extern int infer_guc_max_admission_keys;         /* postmaster, 256 */
 extern int infer_guc_max_attempts;               /* user, 4 */
 extern double infer_guc_max_error_ratio;         /* user, 1 = any number may fail */
 extern int infer_guc_max_response_size;          /* user, kB, 64 MB */
 extern int infer_guc_max_servers;                /* postmaster, 1024 */
 extern int infer_guc_max_usage_entries;          /* postmaster, 2048 */
+extern int infer_guc_medium_timeout;             /* user, ms, 5 s */
 extern int infer_guc_memo_memory;                /* user, kB, 16 MB */
 extern bool infer_guc_observed_costs;            /* user, on */
 extern int infer_guc_on_error;                   /* user, InferOnError */
@@ -78,6 +81,8 @@ extern int infer_guc_request_timeout;            /* user, ms, 60 s */
 extern int infer_guc_retained_memory;            /* user, kB, 64 MB */
 extern int infer_guc_retry;                      /* user, InferRetryPolicy, not_admitted */
 extern int infer_guc_retry_budget;               /* superuser, per cent, 20; 100 = off */
+extern char *infer_guc_routing;                  /* user, jsonb text, {} */
+extern int infer_guc_short_timeout;              /* user, ms, 2 s */
 extern int infer_guc_statement_call_budget; /* user, 0 = off; calls sent (attempts not counted) */
 extern double infer_guc_statement_cost_budget; /* user, 0 = off */
 extern int infer_guc_statement_token_budget;   /* user, 0 = off; guessed, then as answers report */

@@ -1,0 +1,62 @@
+/*
+ * pg/guc_route.c - the settings pg_inference.* that say where calls go and when they leave, sorted
+ * by name.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "utils/guc.h"
+
+#include "pg/guc.h"
+#include "pg/guc_route.h"
+#include "pg/header.h"
+
+int infer_guc_epic_timeout = 600000;
+int infer_guc_long_timeout = 20000;
+int infer_guc_medium_timeout = 5000;
+char *infer_guc_routing = NULL;
+int infer_guc_short_timeout = 2000;
+
+/* An unknown key would silently route nothing, a wrong value fail every call. */
+static bool
+check_routing(char **newval, void **extra, GucSource source)
+{
+	char *detail;
+	char *hint;
+
+	if (infer_header_check(*newval, &detail, &hint))
+		return true;
+	detail[0] = pg_toupper(detail[0]);
+	GUC_check_errdetail("%s.", detail);
+	if (hint != NULL)
+		GUC_check_errhint("%s", hint);
+	return false;
+}
+
+/* Timeouts of calls that say how long they take, and not when to give up. */
+static void
+define_duration_timeout(const char *name, const char *summary, int *variable, int ms)
+{
+	DefineCustomIntVariable(name, summary,
+							"Where a call gives a duration and no timeout; other calls have "
+							"request_timeout.",
+							variable, ms, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
+void
+infer_guc_define_route(void)
+{
+	define_duration_timeout("pg_inference.epic_timeout", "Timeout of calls of duration EPIC.",
+							&infer_guc_epic_timeout, 600000);
+	define_duration_timeout("pg_inference.long_timeout", "Timeout of calls of duration LONG.",
+							&infer_guc_long_timeout, 20000);
+	define_duration_timeout("pg_inference.medium_timeout", "Timeout of calls of duration MEDIUM.",
+							&infer_guc_medium_timeout, 5000);
+	DefineCustomStringVariable("pg_inference.routing", "Where calls go, and how urgent they are.",
+							   "A JSON object of routing keys. The options of a call say more, the "
+							   "routing of its model less.",
+							   &infer_guc_routing, "{}", PGC_USERSET, 0, check_routing, NULL, NULL);
+	define_duration_timeout("pg_inference.short_timeout", "Timeout of calls of duration SHORT.",
+							&infer_guc_short_timeout, 2000);
+}
