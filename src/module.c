@@ -1,10 +1,11 @@
 /*
  * module.c - how the library comes to life: magic block, and the module inits in their order.
  *
- * Loaded by shared_preload_libraries (the way to use it): settings, shared memory, hooks.
+ * Loaded by shared_preload_libraries (the way to use it): settings, shared memory, hooks,
+ * and the gateway process.
  * Loaded any other way (a function call or LOAD in a server that does not preload it; pg_restore
  * and the validator need no more): settings and catalog caches only; calls refuse with a hint.
- * Nothing here starts a process or touches the network, so pg_upgrade's servers may load it.
+ * Nothing here touches the network, and pg_upgrade's servers, which may load it, get no process.
  */
 #include "postgres.h"
 
@@ -14,6 +15,7 @@
 #include "utils/guc.h"
 
 #include "call/call.h"
+#include "gateway/gateway.h"
 #include "pg/guc.h"
 #include "pg/owner.h"
 #include "registry/registry.h"
@@ -43,6 +45,7 @@ _PG_init(void)
 		infer_owner_init();
 		infer_call_init();
 		infer_scan_init();
+		infer_gateway_init();
 	}
 	MarkGUCPrefixReserved("pg_inference");
 }

@@ -19,6 +19,7 @@
 #include "pg/guc.h"
 #include "pg/report.h"
 #include "pg/wait.h"
+#include "shmem/gateway.h"
 
 #define ENTRIES_PER_BLOCK (8 * 1024)
 
@@ -54,6 +55,7 @@ infer_client_open(void)
 	InferClient *client;
 
 	infer_require_preload();
+	infer_gateway_check();
 	context = AllocSetContextCreate(TopMemoryContext, "pg_inference client", ALLOCSET_SMALL_SIZES);
 	client = MemoryContextAllocZero(context, sizeof(InferClient));
 	client->context = context;

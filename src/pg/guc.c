@@ -32,6 +32,7 @@ bool infer_guc_enable = true;
 int infer_guc_failure_cooldown = 1000;
 int infer_guc_failure_patience = 5000;
 int infer_guc_failure_threshold = 3;
+bool infer_guc_gateway = true;
 int infer_guc_hoist_calls = INFER_HOIST_EXACT;
 int infer_guc_invalid_text = INFER_INVALID_TEXT_ERROR;
 bool infer_guc_limiter_adaptive = true;
@@ -290,6 +291,12 @@ define_settings_a_to_m(void)
 							 "Off evaluates calls one after the other, with the same results.",
 							 &infer_guc_enable, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	define_failure_settings();
+	/* settings of the postmaster can be made only while it starts */
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomBoolVariable("pg_inference.gateway",
+								 "Starts the gateway process, which watches servers.",
+								 "Calls work without it, but find out themselves who is down.",
+								 &infer_guc_gateway, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_inference.hoist_calls",
 							 "Moves calls out of inner sides of joins and out of sub-queries.",
 							 "exact moves those that are made for each outer row anyway, on also "
@@ -304,7 +311,6 @@ define_settings_a_to_m(void)
 							 &infer_guc_invalid_text, INFER_INVALID_TEXT_ERROR,
 							 invalid_text_choices, PGC_USERSET, 0, NULL, NULL, NULL);
 	define_limiter_settings();
-	/* settings of the postmaster can be made only while it starts */
 	if (process_shared_preload_libraries_in_progress)
 		DefineCustomIntVariable("pg_inference.max_admission_keys",
 								"Number of admission keys that shared memory has room for.",

@@ -54,6 +54,7 @@ extern int infer_guc_epic_timeout;               /* user, ms, 10 min */
 extern int infer_guc_failure_cooldown;           /* superuser, ms, 1 s */
 extern int infer_guc_failure_patience;           /* user, ms, 5 s */
 extern int infer_guc_failure_threshold;          /* superuser, 3; 0 = off */
+extern bool infer_guc_gateway;                   /* postmaster, on */
 extern int infer_guc_hoist_calls;                /* user, InferHoistCalls, exact */
 extern int infer_guc_invalid_text;               /* user, InferInvalidText, error */
 extern bool infer_guc_limiter_adaptive;          /* superuser, on */

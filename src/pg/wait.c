@@ -37,7 +37,8 @@ static Latch *wait_set_latch = NULL;
 static uint32
 wait_event_info(InferWaitEvent event)
 {
-	static const char *const names[] = {"InferNetwork", "InferPermit", "InferRetry"};
+	static const char *const names[] = {"InferGateway", "InferNetwork", "InferPermit",
+										"InferRetry"};
 	static uint32 infos[lengthof(names)];
 
 	if (infos[event] == 0)

@@ -6,6 +6,7 @@
 
 typedef enum InferWaitEvent
 {
+	INFER_WAIT_GATEWAY, /* "InferGateway": the gateway process has nothing to do */
 	INFER_WAIT_NETWORK, /* "InferNetwork" */
 	INFER_WAIT_PERMIT,  /* "InferPermit" */
 	INFER_WAIT_RETRY    /* "InferRetry" */

@@ -14,6 +14,7 @@
 #include "storage/shmem.h"
 
 #include "shmem/admission.h"
+#include "shmem/gateway.h"
 #include "shmem/observed.h"
 #include "shmem/progress.h"
 #include "shmem/route.h"
@@ -32,6 +33,7 @@ typedef struct SegmentItem
 static const SegmentItem items[] = {
 	{"pg_inference_admission", infer_admission_shmem_size, INFER_ADMISSION_LOCKS,
 	 infer_admission_shmem_attach},
+	{"pg_inference_gateway", infer_gateway_shmem_size, 0, infer_gateway_shmem_attach},
 	{"pg_inference_observed", infer_observed_shmem_size, INFER_OBSERVED_SETS,
 	 infer_observed_shmem_attach},
 	{"pg_inference_progress", infer_progress_shmem_size, 0, infer_progress_shmem_attach},
