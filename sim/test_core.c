@@ -387,6 +387,47 @@ test_batch_accepts(void)
 	CHECK(!infer_batch_accepts(limits, 1, 60, SIZE_MAX));
 }
 
+/* A batch that is made for several servers suits each of them. */
+static void
+test_batch_tightest(void)
+{
+	const InferBatchLimits limits[] = {
+		{.max_items = 4, .max_bytes = 40},
+		{.max_items = 8, .max_bytes = 20},
+		{.max_items = 8, .max_bytes = 40, .max_tokens = 10},
+		{.max_items = 8, .max_bytes = 40, .max_tokens = 10, .bytes_per_token = 4},
+		{.max_items = 8, .max_bytes = 40, .max_tokens = 8, .bytes_per_token = 3},
+		{.max_items = 8, .max_bytes = 40, .both_items = 6, .both_bytes = 16},
+		{.max_items = 8, .max_bytes = 40, .both_items = 4, .both_bytes = 32},
+	};
+	const int n = sizeof(limits) / sizeof(limits[0]);
+	char row[64];
+	int fit = 0;
+
+	for (int i = 0; i < n * n; i++)
+	{
+		const InferBatchLimits a = limits[i / n];
+		const InferBatchLimits b = limits[i % n];
+		const InferBatchLimits both = infer_batch_tightest(a, b);
+
+		for (int items = 2; items <= 9; items++)
+			for (size_t bytes = items; bytes <= 42; bytes++)
+			{
+				if (!infer_batch_fits(both, items, bytes))
+					continue;
+				fit++;
+				snprintf(row, sizeof(row), "%d items, %zu bytes, limits %d and %d", items, bytes,
+						 i / n, i % n);
+				CHECK_ROW(infer_batch_fits(a, items, bytes) && infer_batch_fits(b, items, bytes),
+						  row);
+			}
+	}
+	CHECK(fit > 1000);
+	CHECK(infer_batch_fits(infer_batch_tightest(limits[0], limits[1]), 4, 20));
+	CHECK(infer_batch_fits(infer_batch_tightest(limits[3], limits[0]), 4, 40));
+	CHECK(infer_batch_fits(infer_batch_tightest(limits[0], limits[3]), 4, 40));
+}
+
 /* rpc_F5: what size 0 and the end of the input mean for a batch. */
 static void
 test_rpc_F5_batch_leaves(void)
@@ -553,6 +594,7 @@ main(void)
 	TEST(fail_P19_every_wire);
 	TEST(rpc_F27_batch_limits);
 	TEST(batch_accepts);
+	TEST(batch_tightest);
 	TEST(rpc_F5_batch_leaves);
 	TEST(ramp);
 	TEST(rpc_G8_buf_limit);

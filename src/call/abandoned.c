@@ -36,12 +36,12 @@ infer_abandon(InferBatch *batch)
 		InferWire wire = infer_transfer_withdraw(infer_pump_transport(), batch->transfer);
 		InferFinding finding;
 
-		wire.trust = batch->class->target->server->trust;
+		wire.trust = batch->place->placement->server->trust;
 		finding = infer_proof_classify(&wire);
 		infer_usage_found(batch, &finding, wire.left);
 		proof = finding.execution;
 	}
 	proof = infer_proof_floor(proof, batch->floor);
 	batch->client->stats.abandoned[proof]++;
-	infer_admission_abandoned(batch->class->key, proof);
+	infer_admission_abandoned(batch->place->key, proof);
 }

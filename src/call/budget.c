@@ -92,7 +92,7 @@ count_fitting(const InferBatch *batch, bool daily, const InferAmount *used,
 		InferAmount next = {.calls = takes->calls + (is_call(batch, i, daily) ? 1 : 0)};
 
 		bytes += batch->answers[i]->input_len;
-		infer_usage_guess(batch->class, bytes, i + 1, &next);
+		infer_usage_guess(batch->place, bytes, i + 1, &next);
 		*kind = infer_budget_exceeded(used, limits, &next);
 		if (*kind != INFER_BUDGET_NONE)
 			return i;
@@ -140,7 +140,7 @@ cut(InferBatch *batch, bool daily, const InferAmount *used, const InferAmount *l
 		return true;
 	limit = daily ? &of_day[kind] : &of_statement[kind];
 	infer_amount_add(&after, &takes);
-	infer_usage_guess(batch->class, batch->answers[n]->input_len, 1, &next);
+	infer_usage_guess(batch->place, batch->answers[n]->input_len, 1, &next);
 	describe(batch, limit, kind, daily ? " today" : "", limits, &after, &next, detail,
 			 sizeof(detail));
 	if (n > 0)
@@ -163,7 +163,7 @@ has_prices(InferBatch *batch)
 															: NULL;
 	char detail[128];
 
-	if (setting == NULL || infer_usage_priced(batch->class))
+	if (setting == NULL || infer_usage_priced(batch->place))
 		return true;
 	snprintf(detail, sizeof(detail), "%s is set, and the prices of this model are not known",
 			 setting);

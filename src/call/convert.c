@@ -32,6 +32,14 @@ is_utf8(void)
 	return GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII;
 }
 
+char *
+infer_convert_to_utf8(const char *s)
+{
+	char *utf8 = pg_server_to_any(s, strlen(s), PG_UTF8);
+
+	return utf8 == s ? pstrdup(s) : utf8;
+}
+
 /* Converts as much as it can of valid UTF-8 into dest; returns how many bytes of it that was. */
 static int
 convert_some(const char *utf8, int len, char *dest, int dest_size)

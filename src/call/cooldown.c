@@ -16,7 +16,7 @@
 void
 infer_cooldown_fail(InferBatch *batch)
 {
-	InferFailing failing = infer_admission_failing(batch->class->key);
+	InferFailing failing = infer_admission_failing(batch->place->key);
 	TimestampTz since = GetCurrentTimestamp() - failing.for_us;
 	char detail[192] = "";
 

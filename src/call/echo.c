@@ -128,14 +128,14 @@ start(char *words, int window)
 
 /* The key is read again for that, since nothing keeps it. */
 static void
-mask_key(const InferClass *class, char *words)
+mask_key(const InferBatch *batch, char *words)
 {
 	char *header = NULL;
 	char *unused = NULL;
 	Echo echo;
 
-	if (infer_registry_secret(class->target->server, class->userid, &header, &unused) !=
-			INFER_REASON_NONE ||
+	if (infer_registry_secret(batch->place->placement->server, batch->class->userid, &header,
+							  &unused) != INFER_REASON_NONE ||
 		header == NULL)
 		return;
 	echo = start(words, WINDOW_KEY);
@@ -153,7 +153,7 @@ infer_echo_mask(const InferBatch *batch, char *words)
 
 	if (words[0] == '\0')
 		return;
-	mask_key(batch->class, words);
+	mask_key(batch, words);
 	echo = start(words, window);
 	for (int i = 0; i < batch->nanswers; i++)
 		search_input(&echo, batch->answers[i]->input, batch->answers[i]->input_len);

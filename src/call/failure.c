@@ -63,15 +63,15 @@ redact(char *text, size_t len, const char *key)
  * taken, for these are cut and would end in half a key; the words again, for they are decoded.
  */
 static void
-take_words(const InferClass *class, const InferHttpResult *result, char *words, size_t size)
+take_words(const InferBatch *batch, const InferHttpResult *result, char *words, size_t size)
 {
 	InferBuf *body = result->body;
 	char *header = NULL;
 	char *unused = NULL;
 	const char *key = "";
 
-	if (infer_registry_secret(class->target->server, class->userid, &header, &unused) ==
-			INFER_REASON_NONE &&
+	if (infer_registry_secret(batch->place->placement->server, batch->class->userid, &header,
+							  &unused) == INFER_REASON_NONE &&
 		header != NULL)
 		key = strrchr(header, ' ') + 1;
 	words[0] = '\0';
@@ -97,7 +97,7 @@ describe(const InferBatch *batch, const InferHttpResult *result, char *detail, s
 {
 	char *converted;
 
-	take_words(batch->class, result, detail, size);
+	take_words(batch, result, detail, size);
 	if (result->wire.status >= 300)
 		infer_echo_mask(batch, detail);
 	converted = infer_convert_lossy(detail);
@@ -131,11 +131,10 @@ static InferVerdict
 verdict_for_load(const InferBatch *batch, const InferFinding *finding,
 				 const InferHttpResult *result)
 {
-	const InferClass *class = batch->class;
-	int usual_ms = class->target->server->request_timeout_ms; /* 0: not told */
+	int usual_ms = batch->place->placement->server->request_timeout_ms; /* 0: not told */
 
 	if (finding->reason == INFER_REASON_TIMEOUT && result->perhaps_ours &&
-		(usual_ms == 0 || class->options.timeout_ms < usual_ms))
+		(usual_ms == 0 || batch->class->options.timeout_ms < usual_ms))
 		return INFER_VERDICT_IGNORE;
 	return finding->verdict;
 }
@@ -181,7 +180,7 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 						verdict_for_load(batch, finding, result), result, tokens);
 	if (rephrasing)
 	{
-		infer_class_no_base64(batch->class);
+		infer_place_no_base64(batch->place);
 		rephrase(batch);
 		return;
 	}

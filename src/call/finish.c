@@ -24,6 +24,14 @@ infer_answer_fail(InferAnswer *answer, InferReason reason, InferExecution execut
 		answer->detail = MemoryContextStrdup(infer_memo_context(answer->memo), detail);
 }
 
+const char *
+infer_answer_server(const InferAnswer *answer)
+{
+	const InferPlace *place = answer->place != NULL ? answer->place : &answer->class->places[0];
+
+	return place->placement->server->name;
+}
+
 /* The last words on one answer of a batch that landed. */
 void
 infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status, int64 elapsed_us)
@@ -31,6 +39,7 @@ infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status, in
 	size_t bytes = answer->value ? VARSIZE(answer->value) : 0;
 
 	answer->http_status = http_status;
+	answer->place = batch->place;
 	answer->attempts = batch->attempts;
 	answer->retry_denied = batch->retry_denied;
 	answer->elapsed_us = elapsed_us;
@@ -186,7 +195,7 @@ classify(const InferBatch *batch, const InferHttpResult *result)
 
 	if (wire.status >= 200 && wire.status < 300)
 		read_stream(batch->class->task, result->body, &wire);
-	wire.trust = batch->class->target->server->trust;
+	wire.trust = batch->place->placement->server->trust;
 	wire.quota = infer_provider_is_quota_error(wire.status, result->body->data, result->body->len);
 	return infer_proof_classify(&wire);
 }

@@ -5,7 +5,8 @@
  * an identity: with the option idempotency_key true, a number of this statement's own, so that
  * another statement is another call; with a text, that text, so that a statement that is run again
  * after a crash repeats its keys.  What is asked in other words, or with other inputs (the halves
- * of a batch), is another call: a server would refuse the old key for it.
+ * of a batch), is another call: a server would refuse the old key for it.  Where it goes is no part
+ * of it, so that two doors to one server know it for the same.
  *
  * Only hexadecimal digits get into the header, whatever the option says.
  */
@@ -35,12 +36,13 @@ add_call(pg_cryptohash_ctx *hash, const InferBatch *batch)
 {
 	const InferClass *class = batch->class;
 	const char *text = class->options.idempotency_key;
-	bool base64 = infer_class_base64(class);
+	bool base64 = infer_place_base64(batch->place);
 	uint64 statement = text != NULL ? 0 : infer_memo_id(class->memo);
 	bool ok = add(hash, &statement, sizeof(statement)) && add_text(hash, text ? text : "") &&
-			  add_text(hash, class->url) && add_text(hash, infer_task_name(class->task)) &&
-			  add_text(hash, class->remote_model) && add_text(hash, class->parameters_json) &&
-			  add(hash, &base64, sizeof(base64));
+			  add_text(hash, class->places[0].url) &&
+			  add_text(hash, infer_task_name(class->task)) &&
+			  add_text(hash, batch->place->remote_model) &&
+			  add_text(hash, class->parameters_json) && add(hash, &base64, sizeof(base64));
 
 	for (int i = 0; ok && i < batch->nanswers; i++)
 		ok = add(hash, batch->answers[i]->input, batch->answers[i]->input_len);
@@ -72,7 +74,7 @@ infer_idempotency_prepare(InferBatch *batch)
 		return false;
 	}
 	end += snprintf(end, sizeof(batch->key_header),
-					"%s: ", infer_provider_idempotency_header(batch->class->provider));
+					"%s: ", infer_provider_idempotency_header(batch->place->provider));
 	for (int i = 0; i < sizeof(digest); i++)
 		end += sprintf(end, "%02x", digest[i]);
 	return true;

@@ -5,6 +5,7 @@
  *           current; one that still has pins when the next statement begins (a cursor's rows) lives
  *           on as an orphan until the last pin goes, or the transaction ends.
  * class     calls that may share a request: user, task, model, parameters, options.
+ * place     a server that the calls of a class can go to (call/place.h).
  * answer    one distinct input of a class: not asked, in an open batch, on its way, or done.
  * entry     a row's pin on an answer (the handle that callers hold).
  * batch     answers that travel in one request; has at most one permit and one transfer.
@@ -23,6 +24,7 @@
 #include "utils/memutils.h"
 
 #include "call/call.h"
+#include "call/place.h"
 #include "core/batch.h"
 #include "core/budget.h"
 #include "core/buf.h"
@@ -87,18 +89,11 @@ struct InferClass
 	struct varlena *raw[3]; /* model, parameters, options as given; plain 4-byte headers */
 	/* resolved */
 	InferTarget *target;
-	const InferProvider *provider;
 	InferCallOptions options;
-	InferBatchLimits limits;      /* as far as known now */
-	InferBatchLimits told_limits; /* by settings, options and the server object */
-	InferSizes suspects;          /* sizes that this statement is trying */
-	int nsuspects;                /* ... in so many trees of refused batches */
-	char *parameters_json;        /* UTF-8 */
-	char *remote_model;           /* UTF-8 */
-	char *url;
-	InferKey key;
-	int64 output_guess; /* tokens of an answer, charged before it is known */
-	InferEgress egress;
+	char *parameters_json;   /* UTF-8 */
+	InferPlace *places;      /* one for each placement of the target, in its order */
+	int nplaces;             /* at least 1 */
+	InferBatchLimits limits; /* what all of them take, as far as known now */
 	/* book-keeping */
 	InferMemo *memo;
 	MemoryContext context; /* holds all of it */
@@ -146,6 +141,7 @@ struct InferAnswer
 	const char *hint;      /* static; NULL: the reason's own */
 	char *usage;           /* JSON in UTF-8, NULL if none */
 	int http_status;
+	const InferPlace *place; /* that answered, or was asked last */
 	int attempts;
 	bool retry_denied; /* its last attempt would have been repeated otherwise */
 	int64 elapsed_us;
@@ -195,7 +191,8 @@ struct InferBatch
 	bool asked_base64; /* the body asks for embeddings as base64 */
 	bool in_open;      /* counted by its class */
 	bool in_ready;     /* counted as wanting a permit */
-	InferLane *lane;
+	InferPlace *place; /* where it goes, or went last; NULL: not chosen yet */
+	InferLane *lane;   /* ... of its key; NULL likewise */
 	bool permit;
 	InferTicket ticket;  /* ... with it */
 	uint32 window_epoch; /* of the lane, when it was sent */
@@ -282,9 +279,6 @@ extern void infer_memo_init(void);
 extern InferClass *infer_class_get(InferClient *client, const InferFunction *function,
 								   const Datum *args);
 
-extern bool infer_class_base64(const InferClass *class);
-extern void infer_class_no_base64(const InferClass *class);
-
 /* options.c */
 extern void infer_options_parse(InferTask task, Datum options, const InferServer *server,
 								InferCallOptions *result);
@@ -343,7 +337,7 @@ extern void infer_permit_leave(InferKey key);
 extern int64 infer_permit_next_alarm_us(void);
 
 /* lane.c */
-extern InferLane *infer_lane_get(InferClient *client, const InferClass *class);
+extern InferLane *infer_lane_get(InferClient *client, const InferPlace *place);
 extern bool infer_lane_has_room(const InferLane *lane);
 /* Sums over the client's lanes, into its figures. */
 extern void infer_lane_stats(InferClient *client);
@@ -357,6 +351,8 @@ extern struct varlena *infer_convert_value(InferTask task, const char *utf8, siz
  * said in UTF-8, and is what it was. */
 extern bool infer_convert_input(InferInvalidText invalid, const char **text, size_t *len);
 extern char *infer_convert_lossy(const char *utf8);
+/* What is no input, and valid in the database's encoding: raises if it cannot be said in UTF-8. */
+extern char *infer_convert_to_utf8(const char *s);
 extern bool infer_convert_jsonb(const char *utf8, Datum *result);
 
 /* causes.c */
@@ -366,11 +362,11 @@ extern void infer_causes_note(const InferAnswer *answer);
 extern void infer_causes_init(void);
 
 /* usage.c */
-extern bool infer_usage_priced(const InferClass *class);
+extern bool infer_usage_priced(const InferPlace *place);
 /* 0 if it has no prices. */
-extern double infer_usage_cost(const InferClass *class, int64 input, int64 output);
+extern double infer_usage_cost(const InferPlace *place, int64 input, int64 output);
 /* Tokens and cost of so many inputs; calls stay. */
-extern void infer_usage_guess(const InferClass *class, size_t bytes, int n, InferAmount *amount);
+extern void infer_usage_guess(const InferPlace *place, size_t bytes, int n, InferAmount *amount);
 /* An attempt begins; what is charged for it now is corrected or given back at its end. */
 extern void infer_usage_open(InferBatch *batch);
 /* n answers of a batch went to another one. */
@@ -418,6 +414,8 @@ extern void infer_finish_landed(InferBatch *batch, InferReason reason, InferVerd
 								const InferHttpResult *result, int64 tokens);
 extern void infer_answer_fail(InferAnswer *answer, InferReason reason, InferExecution execution,
 							  const char *detail);
+/* The server that an answer came from, or was asked of last. */
+extern const char *infer_answer_server(const InferAnswer *answer);
 extern void infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status,
 								 int64 elapsed_us);
 
@@ -426,7 +424,7 @@ extern void infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int htt
 extern void infer_echo_mask(const InferBatch *batch, char *words);
 
 /* sizes.c */
-/* The class's limits, by what is known now. */
+/* The limits of a class and of its places, by what is known now. */
 extern void infer_sizes_refresh(InferClass *class);
 /* The batch was answered, whatever became of its rows; -1 = tokens not said. */
 extern void infer_sizes_taken_by(InferBatch *batch, int64 prompt_tokens);

@@ -39,31 +39,32 @@ start_window(InferLane *lane)
 }
 
 static InferLane *
-find_lane(InferClient *client, const InferClass *class)
+find_lane(InferClient *client, const InferPlace *place)
 {
+	const InferCallOptions *options = &place->class->options;
 	InferLane *lane;
 
 	for (lane = client->lanes; lane != NULL; lane = lane->next)
-		if (lane->key == class->key && lane->cap == class->options.max_concurrency &&
-			lane->priority == class->options.header.priority)
+		if (lane->key == place->key && lane->cap == options->max_concurrency &&
+			lane->priority == options->header.priority)
 			return lane;
 	lane = MemoryContextAllocZero(client->context, sizeof(InferLane));
-	lane->key = class->key;
-	lane->cap = class->options.max_concurrency;
-	lane->priority = class->options.header.priority;
+	lane->key = place->key;
+	lane->cap = options->max_concurrency;
+	lane->priority = options->header.priority;
 	start_window(lane);
 	lane->next = client->lanes;
 	client->lanes = lane;
 	return lane;
 }
 
-/* The client's lane for a class; made at the first batch. */
+/* The client's lane for a place; made at its first batch. */
 InferLane *
-infer_lane_get(InferClient *client, const InferClass *class)
+infer_lane_get(InferClient *client, const InferPlace *place)
 {
-	InferLane *lane = find_lane(client, class);
+	InferLane *lane = find_lane(client, place);
 
-	lane->items = Max(lane->items, class->limits.max_items);
+	lane->items = Max(lane->items, place->class->limits.max_items);
 	return lane;
 }
 

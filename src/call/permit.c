@@ -53,7 +53,7 @@ infer_permit_leave(InferKey key)
 void
 infer_permit_want(InferBatch *batch, bool wanted)
 {
-	KeyDemand *demand = &demands[batch->class->key];
+	KeyDemand *demand = &demands[batch->place->key];
 	int change = wanted ? 1 : -1;
 
 	if (batch->in_ready == wanted)
@@ -63,7 +63,7 @@ infer_permit_want(InferBatch *batch, bool wanted)
 	demand->ready += change;
 	total_ready += change;
 	if (demand->ready == 0)
-		infer_permit_leave(batch->class->key);
+		infer_permit_leave(batch->place->key);
 }
 
 int
@@ -93,7 +93,7 @@ ask(InferLane *lane, const InferBatch *batch)
 	};
 	int granted;
 
-	infer_usage_guess(batch->class, batch->bytes, batch->nanswers, &guess);
+	infer_usage_guess(batch->place, batch->bytes, batch->nanswers, &guess);
 	ask.tokens = guess.tokens;
 	granted = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);
 	if (granted == INFER_ADMISSION_GIVES_UP)
@@ -133,7 +133,7 @@ infer_permit_release(InferBatch *batch, const InferOutcome *outcome, const Infer
 	batch->permit = false;
 	batch->ticket.first = batch->transfer != NULL && batch->attempts == 1;
 	batch->lane->limit =
-		infer_admission_release(batch->class->key, &batch->ticket, outcome, news ? news : &no_news);
+		infer_admission_release(batch->place->key, &batch->ticket, outcome, news ? news : &no_news);
 }
 
 /* What the lane has for nobody goes back. */

@@ -125,7 +125,11 @@ infer_batch_new(InferClient *client, InferClass *class)
 
 	batch->client = client;
 	batch->class = class;
-	batch->lane = infer_lane_get(client, class);
+	if (class->nplaces == 1)
+	{
+		batch->place = &class->places[0];
+		batch->lane = infer_lane_get(client, batch->place);
+	}
 	batch->size = Min(most, 16);
 	batch->answers = MemoryContextAlloc(client->context, sizeof(InferAnswer *) * batch->size);
 	infer_buf_init(&batch->body, MaxAllocSize);
@@ -322,7 +326,7 @@ infer_pump_flush(InferClient *client, bool starved, bool input_ended)
 	dlist_foreach_modify(iter, &client->open)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
-		bool helps = starved && infer_permit_wanted(batch->class->key) == 0;
+		bool helps = starved && infer_places_wanted(batch->class) == 0;
 
 		if (leaves(batch, input_ended, helps))
 			close_open(batch);
@@ -334,9 +338,9 @@ build_body(InferBatch *batch)
 {
 	InferRequestShape shape = {
 		.task = batch->class->task,
-		.remote_model = batch->class->remote_model,
+		.remote_model = batch->place->remote_model,
 		.parameters_json = batch->class->parameters_json,
-		.ask_base64 = infer_class_base64(batch->class),
+		.ask_base64 = infer_place_base64(batch->place),
 	};
 	InferInput *inputs;
 	InferFault fault = {INFER_REASON_NONE};
@@ -348,7 +352,7 @@ build_body(InferBatch *batch)
 	inputs = palloc(sizeof(InferInput) * batch->nanswers);
 	for (int i = 0; i < batch->nanswers; i++)
 		inputs[i] = (InferInput){batch->answers[i]->input, batch->answers[i]->input_len};
-	built = infer_provider_build(batch->class->provider, &shape, inputs, batch->nanswers,
+	built = infer_provider_build(batch->place->provider, &shape, inputs, batch->nanswers,
 								 &batch->body, &fault);
 	pfree(inputs);
 	if (!built)
@@ -364,19 +368,19 @@ static void
 send_batch(InferBatch *batch, const InferSecrets *secrets)
 {
 	InferClass *class = batch->class;
-	InferServer *server = class->target->server;
+	InferPlace *place = batch->place;
 	const char *headers[] = {batch->key_header[0] != '\0' ? batch->key_header : NULL, NULL};
 	InferHttpRequest request = {
-		.url = class->url,
+		.url = place->url,
 		.headers = headers,
 		.body = batch->body.data,
 		.body_len = batch->body.len,
 		.connect_timeout_ms = infer_guc_connect_timeout,
 		.timeout_ms = class->options.timeout_ms,
 		.max_response_size = (size_t) infer_guc_max_response_size * 1024,
-		.max_idle_s = server->keep_alive_s,
+		.max_idle_s = place->placement->server->keep_alive_s,
 		.check_address = infer_egress_address,
-		.check_arg = &class->egress,
+		.check_arg = &place->egress,
 		.user = batch,
 		.secret_header = secrets->header,
 		.tls = {.authorities = secrets->authorities,
@@ -416,7 +420,7 @@ send_ready(InferBatch *batch)
 	InferReason reason;
 
 	infer_sizes_cut(batch);
-	reason = infer_registry_secrets(batch->class->target->server, batch->class->userid, &secrets,
+	reason = infer_registry_secrets(batch->place->placement->server, batch->class->userid, &secrets,
 									&detail);
 
 	move(batch, &batch->client->loose);
@@ -463,7 +467,7 @@ infer_pump_send(InferClient *client)
 	dlist_foreach_modify(iter, &client->ready)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
-		InferKey key = batch->class->key;
+		InferKey key = batch->place->key;
 		InferPermitAnswer answer;
 
 		if (infer_pump_free_transfers() <= 0)

@@ -160,7 +160,7 @@ infer_finish_usage(InferBatch *batch, const InferReply *reply)
 static void
 note_figures(const InferBatch *batch, const InferReply *reply, int64 elapsed_us)
 {
-	const InferTarget *target = batch->class->target;
+	const InferPlacement *placement = batch->place->placement;
 	InferRequestFigures figures = {
 		.seconds = elapsed_us / 1e6,
 		.rows = batch->nanswers,
@@ -169,8 +169,8 @@ note_figures(const InferBatch *batch, const InferReply *reply, int64 elapsed_us)
 	};
 	InferObservedKey key;
 
-	infer_observed_key(&key, target->server->oid, batch->class->task, target->remote_model);
-	infer_observed_note(&key, target->server->name, &figures);
+	infer_observed_key(&key, placement->server->oid, batch->class->task, placement->remote_model);
+	infer_observed_note(&key, placement->server->name, &figures);
 }
 
 /* The reply's items become the batch's answers; returns its tokens.  An error (no memory, a cancel)
@@ -213,7 +213,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 	int status = result->wire.status;
 	int64 tokens;
 
-	if (!infer_provider_parse(batch->class->provider, batch->class->task, result->body->data,
+	if (!infer_provider_parse(batch->place->provider, batch->class->task, result->body->data,
 							  result->body->len, batch->nanswers,
 							  batch->class->options.invalid_text == INFER_INVALID_TEXT_REPLACE,
 							  &reply, &fault))

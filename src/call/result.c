@@ -35,7 +35,7 @@ describe_failure(const InferAnswer *answer, InferFailure *failure)
 		.execution = answer->execution,
 		.http_status = answer->http_status,
 		.attempts = answer->attempts,
-		.server = answer->class->target->server->name,
+		.server = infer_answer_server(answer),
 		.model = answer->class->target->model,
 		.detail = answer->detail,
 		.retry_denied = answer->retry_denied,
@@ -90,7 +90,7 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 	values[OUTCOME_HTTP_STATUS] = Int32GetDatum(answer->http_status);
 	nulls[OUTCOME_HTTP_STATUS] = answer->http_status == 0;
 	values[OUTCOME_ATTEMPTS] = Int32GetDatum(answer->attempts);
-	values[OUTCOME_SERVER] = CStringGetTextDatum(answer->class->target->server->name);
+	values[OUTCOME_SERVER] = CStringGetTextDatum(infer_answer_server(answer));
 	nulls[OUTCOME_USAGE] =
 		answer->usage == NULL || !infer_convert_jsonb(answer->usage, &values[OUTCOME_USAGE]);
 	values[OUTCOME_ELAPSED] = interval_of_us(answer->elapsed_us);

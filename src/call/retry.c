@@ -61,13 +61,13 @@ infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_af
 		!infer_retry_allowed(&options->rule, batch->attempts, finding))
 		return false;
 	if (options->rule.delivery == INFER_DELIVERY_UNLESS_FAILED &&
-		infer_admission_failed_for(batch->class->key, infer_retry_patience_us(batch->class)))
+		infer_admission_failed_for(batch->place->key, infer_retry_patience_us(batch->class)))
 	{
 		*reason = INFER_REASON_SERVER_FAILED;
 		return false;
 	}
 	/* refusals for overload are paced by the key's limit already */
-	if (!infer_admission_retry(batch->class->key, finding->reason == INFER_REASON_OVERLOADED &&
+	if (!infer_admission_retry(batch->place->key, finding->reason == INFER_REASON_OVERLOADED &&
 													  finding->execution == INFER_NOT_ADMITTED))
 	{
 		batch->retry_denied = true;

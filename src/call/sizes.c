@@ -31,11 +31,11 @@
 struct InferRefusal
 {
 	InferRefusal *parent; /* the node of the batch that was refused before, or NULL */
-	InferClass *class;    /* alive as long as there are parts, by their answers */
+	InferPlace *place;    /* that refused; alive as long as there are parts, by their answers */
 	InferSize size;
 	InferSizeKind kind;
 	int parts;    /* batches and nodes below that have not ended */
-	bool suspect; /* nothing as large was taken before: counted by the class */
+	bool suspect; /* nothing as large was taken before: counted by the place */
 	bool failed;  /* some part did not end with an answer */
 };
 
@@ -46,21 +46,56 @@ size_of(const InferBatch *batch)
 }
 
 static void
-observed_key(const InferClass *class, InferObservedKey *key)
+observed_key(const InferPlace *place, InferObservedKey *key)
 {
-	infer_observed_key(key, class->target->server->oid, class->task, class->target->remote_model);
+	infer_observed_key(key, place->placement->server->oid, place->class->task,
+					   place->placement->remote_model);
+}
+
+static void
+refresh(InferPlace *place)
+{
+	InferObservedKey key;
+	InferSizes known;
+
+	place->limits = infer_sizes_limits(&place->suspects, place->told_limits);
+	observed_key(place, &key);
+	if (infer_observed_sizes(&key, place->placement->server->version, &known))
+		place->limits = infer_sizes_limits(&known, place->limits);
+}
+
+/* A batch is made before it is known where it goes, so it must suit all places. */
+static void
+tighten(InferClass *class)
+{
+	bool first = true;
+
+	for (int i = 0; i < class->nplaces; i++)
+	{
+		const InferPlace *place = &class->places[i];
+
+		if (place->barred != INFER_REASON_NONE)
+			continue;
+		class->limits = first ? place->limits : infer_batch_tightest(class->limits, place->limits);
+		first = false;
+	}
 }
 
 void
 infer_sizes_refresh(InferClass *class)
 {
-	InferObservedKey key;
-	InferSizes known;
+	for (int i = 0; i < class->nplaces; i++)
+		if (class->places[i].barred == INFER_REASON_NONE)
+			refresh(&class->places[i]);
+	tighten(class);
+}
 
-	class->limits = infer_sizes_limits(&class->suspects, class->told_limits);
-	observed_key(class, &key);
-	if (infer_observed_sizes(&key, class->target->server->version, &known))
-		class->limits = infer_sizes_limits(&known, class->limits);
+/* Something was learnt of one place. */
+static void
+refresh_place(InferPlace *place)
+{
+	refresh(place);
+	tighten(place->class);
 }
 
 /*
@@ -70,22 +105,22 @@ infer_sizes_refresh(InferClass *class)
 static void
 tell(const InferRefusal *node)
 {
-	const InferClass *class = node->class;
-	int64 parameters = strlen(class->parameters_json);
+	const InferPlace *place = node->place;
+	int64 parameters = strlen(place->class->parameters_json);
 	InferObservedKey key;
 
 	if (node->kind != INFER_SIZE_ITEMS && parameters > FEW_PARAMETERS &&
 		parameters > node->size.bytes / 8)
 		return;
-	observed_key(class, &key);
-	infer_observed_refused(&key, class->target->server->version, node->size, node->kind);
+	observed_key(place, &key);
+	infer_observed_refused(&key, place->placement->server->version, node->size, node->kind);
 }
 
 /* The last part of a node has ended. */
 static void
 close_node(InferRefusal *node)
 {
-	InferClass *class = node->class;
+	InferPlace *place = node->place;
 
 	while (node != NULL && --node->parts == 0)
 	{
@@ -95,8 +130,8 @@ close_node(InferRefusal *node)
 			tell(node);
 		else if (parent != NULL)
 			parent->failed = true;
-		if (node->suspect && --class->nsuspects == 0)
-			infer_sizes_forget(&class->suspects);
+		if (node->suspect && --place->nsuspects == 0)
+			infer_sizes_forget(&place->suspects);
 		pfree(node);
 		node = parent;
 	}
@@ -105,41 +140,41 @@ close_node(InferRefusal *node)
 void
 infer_sizes_taken_by(InferBatch *batch, int64 prompt_tokens)
 {
-	InferClass *class = batch->class;
+	InferPlace *place = batch->place;
 	InferObservedKey key;
 
-	if (class->told_limits.max_items == 1)
+	if (place->told_limits.max_items == 1)
 		return;
-	observed_key(class, &key);
-	infer_observed_taken(&key, class->target->server->version, size_of(batch), prompt_tokens);
-	infer_sizes_taken(&class->suspects, size_of(batch), prompt_tokens);
+	observed_key(place, &key);
+	infer_observed_taken(&key, place->placement->server->version, size_of(batch), prompt_tokens);
+	infer_sizes_taken(&place->suspects, size_of(batch), prompt_tokens);
 	if (batch->refusal != NULL)
 	{
 		close_node(batch->refusal);
 		batch->refusal = NULL;
 	}
-	infer_sizes_refresh(class);
+	refresh_place(place);
 }
 
 void
 infer_sizes_refused_by(InferBatch *batch, InferSizeKind kind)
 {
-	InferClass *class = batch->class;
+	InferPlace *place = batch->place;
 	InferRefusal *node = MemoryContextAlloc(batch->client->context, sizeof(InferRefusal));
 
 	*node = (InferRefusal){
 		.parent = batch->refusal,
-		.class = class,
+		.place = place,
 		.size = size_of(batch),
 		.kind = kind,
 		.parts = 1,
 	};
 	/* in its parent's count, the node takes the place of the batch */
 	batch->refusal = node;
-	node->suspect = infer_sizes_refused(&class->suspects, node->size, kind, false, 0);
+	node->suspect = infer_sizes_refused(&place->suspects, node->size, kind, false, 0);
 	if (node->suspect)
-		class->nsuspects++;
-	infer_sizes_refresh(class);
+		place->nsuspects++;
+	refresh_place(place);
 }
 
 void
@@ -168,7 +203,7 @@ count_fitting(const InferBatch *batch)
 	int n = 1;
 
 	while (n < batch->nanswers &&
-		   infer_batch_accepts(batch->class->limits, n, bytes, batch->answers[n]->input_len))
+		   infer_batch_accepts(batch->place->limits, n, bytes, batch->answers[n]->input_len))
 		bytes += batch->answers[n++]->input_len;
 	return n;
 }
@@ -178,7 +213,7 @@ infer_sizes_cut(InferBatch *batch)
 {
 	int n;
 
-	if (infer_batch_fits(batch->class->limits, batch->nanswers, batch->bytes))
+	if (infer_batch_fits(batch->place->limits, batch->nanswers, batch->bytes))
 		return;
 	n = count_fitting(batch);
 	infer_batch_part(batch, n);

@@ -27,30 +27,30 @@ guess_input(size_t bytes)
 }
 
 bool
-infer_usage_priced(const InferClass *class)
+infer_usage_priced(const InferPlace *place)
 {
-	return class->target->input_price >= 0 &&
-		   (class->task == INFER_TASK_EMBED || class->target->output_price >= 0);
+	return place->placement->input_price >= 0 &&
+		   (place->class->task == INFER_TASK_EMBED || place->placement->output_price >= 0);
 }
 
 double
-infer_usage_cost(const InferClass *class, int64 input, int64 output)
+infer_usage_cost(const InferPlace *place, int64 input, int64 output)
 {
-	const InferTarget *target = class->target;
+	const InferPlacement *placement = place->placement;
 
-	if (!infer_usage_priced(class))
+	if (!infer_usage_priced(place))
 		return 0;
-	return (input * target->input_price + output * Max(target->output_price, 0)) / 1e6;
+	return (input * placement->input_price + output * Max(placement->output_price, 0)) / 1e6;
 }
 
 void
-infer_usage_guess(const InferClass *class, size_t bytes, int n, InferAmount *amount)
+infer_usage_guess(const InferPlace *place, size_t bytes, int n, InferAmount *amount)
 {
 	int64 input = guess_input(bytes);
-	int64 output = n * class->output_guess;
+	int64 output = n * place->output_guess;
 
 	amount->tokens = input + output;
-	amount->cost = infer_usage_cost(class, input, output);
+	amount->cost = infer_usage_cost(place, input, output);
 }
 
 /* Memo hits are counted by class, and told with whatever else is told. */
@@ -64,15 +64,15 @@ take_hits(InferClass *class)
 }
 
 static void
-note(const InferClass *class, const InferCharge *charge, const InferUsage *usage,
+note(const InferPlace *place, const InferCharge *charge, const InferUsage *usage,
 	 const InferAmount *account)
 {
-	const InferTarget *target = class->target;
+	const InferPlacement *placement = place->placement;
 	InferUsageKey key;
 
-	infer_usage_key(&key, charge->day, charge->role, target->server->oid, class->task,
-					target->remote_model);
-	infer_usage_note(&key, target->server->name, usage, account);
+	infer_usage_key(&key, charge->day, charge->role, placement->server->oid, place->class->task,
+					placement->remote_model);
+	infer_usage_note(&key, placement->server->name, usage, account);
 }
 
 /* Begins an attempt: whose it is, and of which day. */
@@ -114,16 +114,16 @@ static void
 count_spending(const InferBatch *batch, InferUsage *usage)
 {
 	const InferCharge *charge = &batch->charge;
-	const InferClass *class = batch->class;
+	const InferPlace *place = batch->place;
 	bool told = charge->input >= 0 || charge->output >= 0;
 
 	if (charge->execution == INFER_NOT_ADMITTED && !told)
 		return;
 	usage->input_tokens = told ? Max(charge->input, 0) : guess_input(batch->bytes);
-	usage->output_tokens = told ? Max(charge->output, 0) : batch->nanswers * class->output_guess;
+	usage->output_tokens = told ? Max(charge->output, 0) : batch->nanswers * place->output_guess;
 	usage->estimated = told ? 0 : 1;
-	usage->cost = infer_usage_cost(class, usage->input_tokens, usage->output_tokens);
-	usage->unpriced = infer_usage_priced(class) ? 0 : 1;
+	usage->cost = infer_usage_cost(place, usage->input_tokens, usage->output_tokens);
+	usage->unpriced = infer_usage_priced(place) ? 0 : 1;
 }
 
 /* What is to be added where something was charged before. */
@@ -166,7 +166,7 @@ infer_usage_landed(InferBatch *batch)
 	}
 	infer_amount_add(infer_memo_spent(class->memo), &of_statement);
 	if (charge->left || usage.memo_hits > 0)
-		note(class, charge, &usage, &of_role);
+		note(batch->place, charge, &usage, &of_role);
 	else if (of_role.tokens != 0 || of_role.cost != 0)
 		infer_usage_correct(charge->role, charge->day, &of_role);
 }
@@ -183,7 +183,8 @@ infer_usage_end(InferBatch *batch)
 							&(InferAmount){.calls = -charge->calls});
 }
 
-/* Memo hits of a class that is about to be forgotten, or whose client has gone. */
+/* Memo hits of a class that is about to be forgotten, or whose client has gone: of its first place,
+ * for no request says which one they were spared. */
 void
 infer_usage_flush_hits(InferClass *class)
 {
@@ -194,5 +195,5 @@ infer_usage_flush_hits(InferClass *class)
 	if (usage.memo_hits == 0)
 		return;
 	charge.day = infer_usage_today();
-	note(class, &charge, &usage, &nothing);
+	note(&class->places[0], &charge, &usage, &nothing);
 }

@@ -19,6 +19,44 @@ infer_batch_limits(InferStreamingMode mode, int dispatch_batch_size, InferBatchL
 	return limits;
 }
 
+#define SMALLER(a, b) ((a) < (b) ? (a) : (b))
+
+InferBatchLimits
+infer_batch_tightest(InferBatchLimits a, InferBatchLimits b)
+{
+	InferBatchLimits limits = {
+		.max_items = SMALLER(a.max_items, b.max_items),
+		.max_bytes = SMALLER(a.max_bytes, b.max_bytes),
+		.max_tokens = a.max_tokens,
+		.bytes_per_token = a.bytes_per_token,
+		.both_items = a.both_items,
+		.both_bytes = a.both_bytes,
+	};
+
+	/* how many bytes are a token matters only where tokens are limited */
+	if (a.max_tokens == 0)
+	{
+		limits.max_tokens = b.max_tokens;
+		limits.bytes_per_token = b.bytes_per_token;
+	}
+	else if (b.max_tokens > 0)
+	{
+		limits.max_tokens = SMALLER(a.max_tokens, b.max_tokens);
+		limits.bytes_per_token = SMALLER(a.bytes_per_token, b.bytes_per_token);
+	}
+	if (a.both_items == 0)
+	{
+		limits.both_items = b.both_items;
+		limits.both_bytes = b.both_bytes;
+	}
+	else if (b.both_items > 0)
+	{
+		limits.both_items = SMALLER(a.both_items, b.both_items);
+		limits.both_bytes = SMALLER(a.both_bytes, b.both_bytes);
+	}
+	return limits;
+}
+
 /*
  * Tokens that inputs of so many bytes may have.  A token is at least a byte of its input, and
  * models add up to two for each input; answers show how many bytes it is in practice.

@@ -30,6 +30,8 @@ typedef struct InferBatchLimits
  * still within the provider's limits; n: at most n). */
 extern InferBatchLimits infer_batch_limits(InferStreamingMode mode, int dispatch_batch_size,
 										   InferBatchLimits provider);
+/* What is within both; where one knows how long a token is and the other does not, by its guess. */
+extern InferBatchLimits infer_batch_tightest(InferBatchLimits a, InferBatchLimits b);
 /* Does an item of item_bytes still fit? The first always does. */
 extern bool infer_batch_accepts(InferBatchLimits limits, int items, size_t bytes,
 								size_t item_bytes);

@@ -38,17 +38,39 @@ typedef struct InferServer
 	bool allow_cleartext;   /* a key may travel over http to a host that is not loopback */
 } InferServer;
 
-typedef struct InferTarget
+/* A model runs on a server: the catalog's word for it, which call/ makes a place of. */
+typedef struct InferPlacement
 {
 	InferServer *server;
-	char *model;        /* as the caller wrote it */
 	char *remote_model; /* what the server calls it */
 	double input_price; /* per million tokens; below 0 = not known, 0 = free of charge */
 	double output_price;
+	bool permitted;     /* the caller has USAGE on the server */
+	int version;        /* of the model's API there: 100 * M + NN; INFER_VERSION_NONE = not said */
+	double weight;      /* its share, relative to the others'; 1 unless set */
+	const char **feeds; /* what it has; nfeeds of them */
+	int nfeeds;
+	int64 ts_from;       /* it has the times from here (microseconds since 2000) ... */
+	int64 ts_to;         /* ... to before here; PG_INT64_MIN and _MAX = without an end */
+	bool is_primary;     /* what changes something goes here first */
+	char *service_class; /* the role that it plays; NULL = not said */
+	int tier;            /* 0 = the model's own; n = of its n-th fallback */
+} InferPlacement;
+
+#define INFER_VERSION_NONE (-1)
+
+/* What a model's name stands for: a server, or several that serve the same. */
+typedef struct InferTarget
+{
+	char *model;       /* as the caller wrote it */
+	int64 set_version; /* of its placements; each change of them makes it larger */
+	int nplaces;       /* at least 1 */
+	InferPlacement *places;
 } InferTarget;
 
 /* Resolves a model name, or server/remote_model (a model of exactly that name wins). Checks that
- * the model's task fits, and USAGE of userid on the server, which raises 42501 and sends nothing.
+ * the model's task fits, and USAGE of userid on the servers: without it on any of them, raises
+ * 42501 and sends nothing.
  */
 extern InferTarget *infer_resolve(const char *model, InferTask task, Oid userid);
 

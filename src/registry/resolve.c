@@ -78,14 +78,13 @@ infer_copy_string(const char *string)
 	return string ? pstrdup(string) : NULL;
 }
 
-/* Deep copy into the current memory context. */
-static InferTarget *
-infer_copy_target(const InferTarget *from)
+/* Deep copies, into the current memory context. */
+static InferServer *
+infer_copy_server(const InferServer *from)
 {
-	InferTarget *target = palloc(sizeof(InferTarget));
 	InferServer *server = palloc(sizeof(InferServer));
 
-	*server = *from->server;
+	*server = *from;
 	server->name = infer_copy_string(server->name);
 	server->url = infer_copy_string(server->url);
 	server->scheme = infer_copy_string(server->scheme);
@@ -94,11 +93,31 @@ infer_copy_target(const InferTarget *from)
 	server->node = infer_copy_string(server->node);
 	server->admission_key = infer_copy_string(server->admission_key);
 	server->ca_file = infer_copy_string(server->ca_file);
-	target->server = server;
+	return server;
+}
+
+static void
+infer_copy_placement(const InferPlacement *from, InferPlacement *to)
+{
+	*to = *from;
+	to->server = infer_copy_server(from->server);
+	to->remote_model = infer_copy_string(from->remote_model);
+	to->service_class = infer_copy_string(from->service_class);
+	to->feeds = palloc(sizeof(char *) * from->nfeeds);
+	for (int i = 0; i < from->nfeeds; i++)
+		to->feeds[i] = infer_copy_string(from->feeds[i]);
+}
+
+static InferTarget *
+infer_copy_target(const InferTarget *from)
+{
+	InferTarget *target = palloc(sizeof(InferTarget));
+
+	*target = *from;
 	target->model = infer_copy_string(from->model);
-	target->remote_model = infer_copy_string(from->remote_model);
-	target->input_price = from->input_price;
-	target->output_price = from->output_price;
+	target->places = palloc(sizeof(InferPlacement) * from->nplaces);
+	for (int i = 0; i < from->nplaces; i++)
+		infer_copy_placement(&from->places[i], &target->places[i]);
 	return target;
 }
 
@@ -153,10 +172,30 @@ infer_task_fits(const char *has, InferTask wanted)
 	return false;
 }
 
+/* A target of one placement, of which nothing is said but where it is. */
+static InferTarget *
+infer_make_target(const char *model, Oid server, const char *remote_model)
+{
+	InferTarget *target = palloc0(sizeof(InferTarget));
+	InferPlacement *place = palloc0(sizeof(InferPlacement));
+
+	place->server = infer_server_read(server);
+	place->remote_model = pstrdup(remote_model);
+	place->input_price = place->output_price = INFER_PRICE_UNKNOWN;
+	place->version = INFER_VERSION_NONE;
+	place->weight = 1.0;
+	place->ts_from = PG_INT64_MIN;
+	place->ts_to = PG_INT64_MAX;
+	target->model = pstrdup(model);
+	target->nplaces = 1;
+	target->places = place;
+	return target;
+}
+
 static InferTarget *
 infer_read_named_target(const InferModel *row, InferTask task)
 {
-	InferTarget *target = palloc(sizeof(InferTarget));
+	InferTarget *target;
 
 	if (!infer_task_fits(row->task, task))
 		ereport(ERROR,
@@ -165,11 +204,10 @@ infer_read_named_target(const InferModel *row, InferTask task)
 						infer_task_name(task)),
 				 errhint("Use infer.%s(), or name a model for %s; infer.models lists the models.",
 						 row->task, infer_task_name(task))));
-	target->server = infer_server_read(infer_server_find(row->server, row->name));
-	target->model = row->name;
-	target->remote_model = row->remote_model;
-	target->input_price = row->input_price;
-	target->output_price = row->output_price;
+	target =
+		infer_make_target(row->name, infer_server_find(row->server, row->name), row->remote_model);
+	target->places[0].input_price = row->input_price;
+	target->places[0].output_price = row->output_price;
 	return target;
 }
 
@@ -177,7 +215,6 @@ static InferTarget *
 infer_read_addressed_target(const char *model, InferTask task)
 {
 	const char *slash = strchr(model, '/');
-	InferTarget *target = palloc(sizeof(InferTarget));
 	char *server;
 
 	/* a raw body can name the model itself */
@@ -194,11 +231,7 @@ infer_read_addressed_target(const char *model, InferTask task)
 			 errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER pg_inference OPTIONS "
 					 "(url '...'), or put the name of a server and a slash before the model.",
 					 quote_identifier(server))));
-	target->server = infer_server_read(infer_server_find(server, NULL));
-	target->model = pstrdup(model);
-	target->remote_model = pstrdup(slash + 1);
-	target->input_price = target->output_price = INFER_PRICE_UNKNOWN;
-	return target;
+	return infer_make_target(model, infer_server_find(server, NULL), slash + 1);
 }
 
 /* Reads the catalogs. */
@@ -228,6 +261,24 @@ infer_read_target(const char *model, InferTask task)
 	return NULL; /* not reached */
 }
 
+/* Whom the caller may ask; raises if that is nobody. */
+static void
+infer_check_usage(InferTarget *target, Oid userid)
+{
+	bool any = false;
+
+	for (int i = 0; i < target->nplaces; i++)
+	{
+		InferPlacement *place = &target->places[i];
+
+		place->permitted = infer_server_has_usage(place->server->oid, userid);
+		any |= place->permitted;
+	}
+	if (!any)
+		infer_server_require_usage(target->places[0].server->oid, target->places[0].server->name,
+								   userid);
+}
+
 InferTarget *
 infer_resolve(const char *model, InferTask task, Oid userid)
 {
@@ -249,7 +300,7 @@ infer_resolve(const char *model, InferTask task, Oid userid)
 		if (cacheable && seen == generation)
 			infer_remember_target(key, target);
 	}
-	infer_server_require_usage(target->server->oid, target->server->name, userid);
+	infer_check_usage(target, userid);
 	return target;
 }
 

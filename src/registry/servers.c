@@ -83,6 +83,12 @@ infer_server_read(Oid serverid)
 	return server;
 }
 
+bool
+infer_server_has_usage(Oid serverid, Oid userid)
+{
+	return object_aclcheck(ForeignServerRelationId, serverid, userid, ACL_USAGE) == ACLCHECK_OK;
+}
+
 void
 infer_server_require_usage(Oid serverid, const char *name, Oid userid)
 {

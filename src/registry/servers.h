@@ -11,6 +11,7 @@
 extern Oid infer_server_find(const char *name, const char *model);
 /* Reads it into palloc'd memory; raises if it has no url. */
 extern InferServer *infer_server_read(Oid serverid);
+extern bool infer_server_has_usage(Oid serverid, Oid userid);
 /* Raises 42501 unless userid has USAGE. */
 extern void infer_server_require_usage(Oid serverid, const char *name, Oid userid);
 extern bool infer_server_is_owner(Oid serverid, Oid userid);

@@ -1,0 +1,294 @@
+/*
+ * call/place.c - where the calls of a class can go (call/place.h).
+ *
+ * Making a place looks into catalogs and the table of admission keys, and happens once a statement
+ * for each placement of the model.  One that the caller may not use is there all the same, barred,
+ * so that what decides where a call goes can say why not there; if all are, the call is refused as
+ * it would be with the first one alone.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "common/hashfn.h"
+#include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+
+#include "call/internal.h"
+#include "pg/report.h"
+#include "registry/servers.h"
+#include "shmem/observed.h"
+
+/* The most that a key may grow to where nobody says. */
+#define DEFAULT_CEILING 1024
+
+/* Servers that refused base64: OIDs, learned once per process. */
+static List *no_base64 = NIL;
+
+bool
+infer_place_base64(const InferPlace *place)
+{
+	return place->class->task == INFER_TASK_EMBED &&
+		   !list_member_oid(no_base64, place->placement->server->oid);
+}
+
+void
+infer_place_no_base64(const InferPlace *place)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	no_base64 = list_append_unique_oid(no_base64, place->placement->server->oid);
+	MemoryContextSwitchTo(old);
+}
+
+/* What limits a key is its server's own business; a call's word counts for the owner only, for it
+ * is a way around the server's limit, and the table of keys is small. */
+static void
+check_owner(const InferPlace *place)
+{
+	const InferCallOptions *options = &place->class->options;
+	const InferServer *server = place->placement->server;
+	const char *option = options->admission_key != NULL ? "admission_key"
+						 : options->rpm >= 0            ? "rpm"
+						 : options->tpm >= 0            ? "tpm"
+														: NULL;
+
+	if (option == NULL || infer_server_is_owner(server->oid, place->class->userid))
+		return;
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					options->admission_key != NULL
+						? errmsg("permission denied to choose the admission key of a call")
+						: errmsg("permission denied to choose the rate limit of a call"),
+					errdetail("Only the owner of server \"%s\" may.", server->name),
+					errhint("Leave out the option \"%s\", or have the owner set it for the server.",
+							option)));
+}
+
+/*
+ * How a key is limited.  What the server takes may be told (max_concurrency): then the limit starts
+ * there, and shrinks if it was too much.  Else it starts low and finds out.
+ */
+static InferAdmissionConfig
+admission_config(const InferPlace *place)
+{
+	const InferServer *server = place->placement->server;
+	const InferCallOptions *options = &place->class->options;
+	int ceiling = infer_guc_limiter_max_limit;
+	int start = infer_guc_limiter_start;
+
+	if (server->max_concurrency > 0)
+	{
+		ceiling = ceiling > 0 ? Min(ceiling, server->max_concurrency) : server->max_concurrency;
+		start = ceiling;
+	}
+	else if (ceiling == 0)
+		ceiling = DEFAULT_CEILING;
+	return (InferAdmissionConfig){
+		.limiter = {.ceiling = ceiling,
+					.start = start,
+					.floor = infer_guc_limiter_min_limit,
+					.decrease_factor = infer_guc_limiter_decrease_factor,
+					.adaptive = infer_guc_limiter_adaptive,
+					.rules = INFER_RULES_ALL},
+		.rpm = options->rpm >= 0 ? options->rpm : server->rpm,
+		.tpm = options->tpm >= 0 ? options->tpm : server->tpm,
+		.monitor = {.threshold = infer_guc_failure_threshold,
+					.cooldown_us = (int64) infer_guc_failure_cooldown * 1000},
+	};
+}
+
+/* "at most 8 requests in flight, 60 requests and 1000 tokens a minute"; palloc'd. */
+static char *
+describe_config(const InferAdmissionConfig *config)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "at most %d requests in flight", config->limiter.ceiling);
+	if (config->limiter.adaptive)
+		appendStringInfo(&text, " (first %d, at least %g, after overload times %g)",
+						 config->limiter.start, config->limiter.floor,
+						 config->limiter.decrease_factor);
+	else
+		appendStringInfoString(&text, " (always, not adaptive)");
+	if (config->rpm > 0)
+		appendStringInfo(&text, ", " INT64_FORMAT " requests a minute", config->rpm);
+	if (config->tpm > 0)
+		appendStringInfo(&text, ", " INT64_FORMAT " tokens a minute", config->tpm);
+	return text.data;
+}
+
+/* Keys longer than the table's are replaced by a hash of them. */
+static InferKey
+admission_key(const InferPlace *place)
+{
+	const char *option = place->class->options.admission_key;
+	const char *name = option != NULL ? option : place->placement->server->admission_key;
+	InferAdmissionConfig wanted = admission_config(place);
+	char hashed[32];
+	bool conflict = false;
+	InferKey key;
+
+	check_owner(place);
+	if (strlen(name) >= INFER_ADMISSION_KEY_MAX)
+	{
+		snprintf(hashed, sizeof(hashed), "hash:" UINT64_FORMAT,
+				 hash_bytes_extended((const unsigned char *) name, strlen(name), 0));
+		name = hashed;
+	}
+	key = infer_admission_key(name, &wanted, &conflict);
+	if (key < 0)
+		ereport(ERROR,
+				(errcode(infer_errcode_config()), errmsg("no room for another admission key"),
+				 errdetail("All %d entries are in use.", infer_guc_max_admission_keys),
+				 errhint("Raise pg_inference.max_admission_keys and restart the server, or "
+						 "let servers share an admission_key.")));
+	if (conflict)
+	{
+		InferAdmissionConfig kept = infer_admission_config(key);
+
+		ereport(WARNING,
+				(errmsg("admission key \"%s\" keeps the limits it has", name),
+				 errdetail("The first configuration of a key wins: %s. This one asks for %s.",
+						   describe_config(&kept), describe_config(&wanted)),
+				 errhint("Restart PostgreSQL, or give the server another "
+						 "admission_key.")));
+	}
+	return key;
+}
+
+/*
+ * What an answer may take, in tokens, before it is known: what answers of this model took of late,
+ * else the most that the caller allows.  With neither, the first ones are charged when they come.
+ */
+static int64
+output_guess(const InferPlace *place)
+{
+	static const char *const names[] = {"max_tokens", "max_completion_tokens"};
+	const InferClass *class = place->class;
+	Jsonb *parameters = (Jsonb *) class->raw[1];
+	InferObservedKey key;
+	InferPace pace;
+
+	if (class->task == INFER_TASK_EMBED)
+		return 0;
+	infer_observed_key(&key, place->placement->server->oid, class->task,
+					   place->placement->remote_model);
+	if (infer_observed_pace(&key, &pace) && pace.output_tokens >= 0)
+		return (int64) ceil(pace.output_tokens);
+	for (int i = 0; VARSIZE(parameters) > VARHDRSZ && i < lengthof(names); i++)
+	{
+		JsonbValue found;
+
+		if (getKeyJsonValueFromContainer(&parameters->root, names[i], strlen(names[i]), &found) &&
+			found.type == jbvNumeric)
+		{
+			double most = DatumGetFloat8(DirectFunctionCall1(numeric_float8_no_overflow,
+															 NumericGetDatum(found.val.numeric)));
+
+			return (int64) Min(Max(most, 0), INT_MAX);
+		}
+	}
+	return 0;
+}
+
+static InferBatchLimits
+batch_limits(const InferPlace *place)
+{
+	const InferClass *class = place->class;
+	const InferServer *server = place->placement->server;
+	InferBatchLimits limits = {
+		.max_items = infer_provider_max_items(place->provider, class->task),
+		.max_bytes = infer_provider_max_bytes(place->provider, class->task),
+	};
+
+	if (limits.max_items > 1 && server->max_batch_size > 0)
+		limits.max_items = server->max_batch_size;
+	if (server->max_batch_bytes > 0)
+		limits.max_bytes = server->max_batch_bytes;
+	limits.max_tokens = server->max_batch_tokens;
+	return infer_batch_limits(class->options.mode, class->options.dispatch_batch_size, limits);
+}
+
+/* May the caller's requests go there at all? */
+static InferReason
+bar(const InferPlace *place)
+{
+	if (!place->placement->permitted)
+		return INFER_REASON_PERMISSION_DENIED;
+	return infer_egress_host(place->placement->server) ? INFER_REASON_NONE
+													   : INFER_REASON_EGRESS_DENIED;
+}
+
+static void
+make(InferPlace *place, InferClass *class, const InferPlacement *placement)
+{
+	const InferServer *server = placement->server;
+
+	place->class = class;
+	place->placement = placement;
+	place->slot = INFER_NO_SLOT;
+	place->barred = bar(place);
+	if (place->barred != INFER_REASON_NONE)
+		return;
+	place->provider = infer_provider_find(server->api);
+	if (place->provider == NULL)
+		ereport(ERROR,
+				(errcode(infer_errcode_config()),
+				 errmsg("server \"%s\" has the unknown api \"%s\"", server->name, server->api),
+				 errhint("Known are: %s.", infer_provider_names())));
+	place->remote_model = infer_convert_to_utf8(placement->remote_model);
+	place->url = psprintf("%s%s%s", server->url, infer_provider_path(place->provider, class->task),
+						  class->options.path);
+	infer_egress_init(&place->egress, server);
+	place->told_limits = batch_limits(place);
+	place->key = admission_key(place);
+	place->output_guess = output_guess(place);
+}
+
+/* None of them may be used; resolving has raised already if it is for want of privileges alone. */
+static void
+refuse(const InferClass *class)
+{
+	for (int i = 0; i < class->nplaces; i++)
+	{
+		const InferServer *server = class->places[i].placement->server;
+
+		if (class->places[i].barred == INFER_REASON_EGRESS_DENIED)
+			ereport(ERROR, (errcode(infer_errcode_config()),
+							errmsg("host \"%s\" of server \"%s\" is not allowed", server->host,
+								   server->name),
+							errhint("A superuser can add it to pg_inference.allowed_hosts.")));
+	}
+}
+
+void
+infer_places_make(InferClass *class)
+{
+	const InferTarget *target = class->target;
+	int usable = 0;
+
+	class->nplaces = target->nplaces;
+	class->places = palloc0(sizeof(InferPlace) * target->nplaces);
+	for (int i = 0; i < target->nplaces; i++)
+	{
+		make(&class->places[i], class, &target->places[i]);
+		usable += class->places[i].barred == INFER_REASON_NONE ? 1 : 0;
+	}
+	if (usable == 0)
+		refuse(class);
+	infer_sizes_refresh(class);
+}
+
+int
+infer_places_wanted(const InferClass *class)
+{
+	int least = INT_MAX;
+
+	for (int i = 0; i < class->nplaces; i++)
+		if (class->places[i].barred == INFER_REASON_NONE)
+			least = Min(least, infer_permit_wanted(class->places[i].key));
+	return least;
+}

@@ -1,0 +1,52 @@
+/*
+ * call/place.h - where the calls of a class can go: a placement of its model, at run time.
+ *
+ * A class has one place for each placement, in the catalog's order; they live as long as it does.
+ * A batch has the place that it was last meant for: at once where there is only one, else from when
+ * it gets its permit.  What must be said of a class before that (whether the planner may call it,
+ * whose memo hits they were) is said of its first place.
+ */
+#ifndef INFER_CALL_PLACE_H
+#define INFER_CALL_PLACE_H
+
+#include "postgres.h"
+
+#include "core/batch.h"
+#include "core/sizes.h"
+#include "core/types.h"
+#include "provider/provider.h"
+#include "registry/registry.h"
+#include "shmem/admission.h"
+
+struct InferClass;
+
+#define INFER_NO_SLOT (-1)
+
+typedef struct InferPlace
+{
+	struct InferClass *class;
+	const InferPlacement *placement;
+	InferReason barred; /* why the class must not use it; NONE = it may, and all below is set */
+	const InferProvider *provider;
+	char *remote_model; /* UTF-8 */
+	char *url;
+	InferKey key;
+	InferEgress egress;
+	InferBatchLimits limits;      /* as far as known now */
+	InferBatchLimits told_limits; /* by settings, options and the server object */
+	InferSizes suspects;          /* sizes that this statement is trying */
+	int nsuspects;                /* ... in so many trees of refused batches */
+	int64 output_guess;           /* tokens of an answer, charged before it is known */
+	int slot;                     /* of the server, in the table of routes; or INFER_NO_SLOT */
+} InferPlace;
+
+/* Makes the places of a class whose target and options are there, in the current context.  Raises
+ * configuration errors, also if none of them may be used. */
+extern void infer_places_make(struct InferClass *class);
+/* How many batches of this process want a permit of the least wanted place. */
+extern int infer_places_wanted(const struct InferClass *class);
+/* Are embeddings to be asked as base64 there?  It is 80 times cheaper to read. */
+extern bool infer_place_base64(const InferPlace *place);
+extern void infer_place_no_base64(const InferPlace *place);
+
+#endif
