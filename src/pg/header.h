@@ -17,35 +17,13 @@
 #include "utils/jsonb.h"
 
 #include "core/admission.h"
+#include "core/route.h"
 #include "core/types.h"
 
 /* For hints: all keys, sorted. */
 #define INFER_HEADER_KEYS                                                                          \
 	"duration, feeds, is_mut, is_solo, nodes, priority, route_prefs, service_classes, test_ctl, "  \
 	"timeout, ts_range, version"
-
-typedef enum InferTestControl
-{
-	INFER_TEST_PROD,
-	INFER_TEST_TEST,
-	INFER_TEST_ANY,
-	INFER_TEST_RANDOM
-} InferTestControl;
-
-typedef enum InferRoutePref
-{
-	INFER_ROUTE_INCLUDE,
-	INFER_ROUTE_EXCLUDE,
-	INFER_ROUTE_PREFER,
-	INFER_ROUTE_AVOID,
-	INFER_ROUTE_PREFS
-} InferRoutePref;
-
-typedef struct InferNames
-{
-	int n;
-	char **names;
-} InferNames;
 
 typedef struct InferHeader
 {
