@@ -11,6 +11,7 @@
 #include "pg/guc.h"
 #include "pg/guc_route.h"
 #include "pg/header.h"
+#include "pg/health_weights.h"
 
 int infer_guc_epic_timeout = 600000;
 int infer_guc_long_timeout = 20000;
@@ -49,6 +50,7 @@ infer_guc_define_route(void)
 {
 	define_duration_timeout("pg_inference.epic_timeout", "Timeout of calls of duration EPIC.",
 							&infer_guc_epic_timeout, 600000);
+	infer_health_weights_define();
 	define_duration_timeout("pg_inference.long_timeout", "Timeout of calls of duration LONG.",
 							&infer_guc_long_timeout, 20000);
 	define_duration_timeout("pg_inference.medium_timeout", "Timeout of calls of duration MEDIUM.",

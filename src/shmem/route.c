@@ -170,6 +170,8 @@ clear_slot(InferRouteSlot *slot)
 	memset(slot, 0, sizeof(*slot));
 	slot->generation = generation + 1;
 	slot->next = next;
+	infer_queue_init(&slot->now.queue);
+	slot->since_us = infer_now_us();
 }
 
 /* A slot that is free or can be, else NOBODY.  Looks without partition locks; the table lock is
@@ -183,7 +185,7 @@ choose_slot(void)
 	{
 		if (is_free(&slots[i]))
 			return i;
-		if (slots[i].in_flight == 0 &&
+		if (slots[i].now.queue.in_flight == 0 &&
 			(oldest == NOBODY || slots[i].used_us < slots[oldest].used_us))
 			oldest = i;
 	}
@@ -201,7 +203,7 @@ take_slot(void)
 		if (i == NOBODY)
 			return NOBODY;
 		LWLockAcquire(partition_lock(i), LW_EXCLUSIVE);
-		if (is_free(&slots[i]) || slots[i].in_flight == 0)
+		if (is_free(&slots[i]) || slots[i].now.queue.in_flight == 0)
 		{
 			if (!is_free(&slots[i]))
 				free_slot(i);
@@ -227,7 +229,7 @@ replace_identity(InferRouteSlot *slot, const InferRouteIdentity *identity)
 		clear_slot(slot);
 	else if (strcmp(slot->identity.incarnation, identity->incarnation) != 0)
 	{
-		slot->incarnation_hash = 0;
+		slot->now.incarnation = 0;
 		slot->incarnation[0] = '\0';
 	}
 	slot->identity = *identity;

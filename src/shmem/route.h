@@ -29,6 +29,10 @@
 
 #include "postgres.h"
 
+#include "core/histogram.h"
+#include "core/peer.h"
+#include "core/queue_model.h"
+#include "core/route.h"
 #include "core/types.h"
 
 #define INFER_ROUTE_IDLE_US   INT64CONST(600000000)
@@ -69,45 +73,45 @@ typedef struct InferRouteIdentity
 	bool cut;          /* a text did not fit */
 } InferRouteIdentity;
 
-typedef enum InferRouteState
-{
-	INFER_ROUTE_UP, /* also: nothing is known */
-	INFER_ROUTE_BEHIND,
-	INFER_ROUTE_FAILED,
-	INFER_ROUTE_DRAINING
-} InferRouteState;
-
-/* What a decision needs to know of a server; small. */
+/* What a decision needs to know of a server; some hundred bytes. */
 typedef struct InferRouteSnapshot
 {
-	int32 in_flight;
-	double outstanding;   /* weighted */
-	bool behind;          /* it is there, but not ready: loading */
-	int64 drain_until_us; /* > 0: draining */
-	uint64 incarnation;   /* hash of it; 0 = not known */
-	float node_load;      /* of its node; 0 = idle or not known */
-	float node_health;
+	InferQueueModel queue;
+	InferPeer peer;
+	InferDeadModels dead;  /* by infer_route_model() */
+	int64 behind_since_us; /* > 0: it answers, but is not ready */
+	int64 drain_until_us;  /* > 0: it takes nothing new, until then at most */
+	uint64 incarnation;    /* hash of it; 0 = not known */
+	int32 duration_weight; /* of the LONG and EPIC requests that it holds */
+	float node_load;       /* of its node; 0 = idle, or not known */
+	float node_health;     /* ... 0 = not known */
 } InferRouteSnapshot;
 
-/* A request that is counted; the owner keeps it, zeroed before. */
+/* A request that is counted; its owner keeps it, zeroed before. */
 typedef struct InferRouteReservation
 {
 	InferRouteRef ref;
-	double delta; /* what it added to outstanding; 0 = nothing is reserved */
+	InferReservation queue;
+	int32 duration_weight;
 } InferRouteReservation;
 
 /* How a request ended. */
 typedef struct InferRouteOutcome
 {
+	InferTask task;
 	InferReason reason;
 	InferExecution execution;
 	InferVerdict verdict;
-	bool behind;             /* reachable, but not ready, or not the model that was asked for */
-	int64 latency_us;        /* <= 0: not known */
-	int units;               /* rows of the batch; at least 1 */
-	int64 tokens;            /* generated; -1 = not known */
-	const char *incarnation; /* as the answer said; NULL = it did not */
+	int http_status; /* 0 = there was no answer */
+	bool loading;    /* a 503 that says that the model is not there yet */
+	bool says_model; /* a 404 whose words name the model */
 	const char *remote_model;
+	int64 set_version;       /* of the set of placements that the call had */
+	int64 latency_us;        /* <= 0: not known */
+	int64 units;             /* rows of the batch, or tokens generated; <= 0: not known */
+	int64 retry_after_us;    /* <= 0: none */
+	double penalty;          /* as the server said; <= 0: it did not */
+	const char *incarnation; /* as the answer said; NULL = it did not */
 } InferRouteOutcome;
 
 /* Things that are counted one by one. */
@@ -122,9 +126,10 @@ typedef enum InferRouteEvent
 /* A probe's end. */
 typedef struct InferRouteProbe
 {
-	InferReason reason; /* NONE: it is there (behind or not) */
-	int http_status;    /* 0 = none */
-	bool behind;
+	InferReason reason;      /* NONE: it is there (behind or not) */
+	int http_status;         /* 0 = none */
+	bool behind;             /* it answers that it is not ready */
+	int64 sent_us;           /* when it began */
 	int64 next_us;           /* when the next one is due */
 	const char *address;     /* that it connected to; NULL = it did not */
 	const char *incarnation; /* NULL = not said */
@@ -136,7 +141,8 @@ typedef struct InferRouteEntry
 	InferRouteRef ref;
 	InferRouteIdentity identity;
 	InferRouteSnapshot snapshot;
-	int64 used_us; /* by a backend */
+	int64 used_us;  /* by a backend */
+	int64 since_us; /* up: since when, as far as is known */
 	/* probes */
 	int64 probed_us; /* 0 = never */
 	int64 next_probe_us;
@@ -146,11 +152,16 @@ typedef struct InferRouteEntry
 	int64 address_us;
 	/* answers */
 	char incarnation[INFER_INCARNATION_MAX];
-	int64 answered_us; /* the last answer; 0 = none */
-	int64 answers;
+	int64 incarnations; /* changes of it */
+	int64 answered_us;  /* the last result; 0 = none */
+	int64 answers;      /* results */
+	InferReason last_error;
+	int64 last_error_us;
 	int64 errors[INFER_REASON_COUNT];
 	int64 by_proof[INFER_EXECUTED + 1]; /* of the errors */
 	int64 events[INFER_ROUTE_EVENT_COUNT];
+	int64 p50_us; /* of late; -1 = no answers */
+	int64 p99_us;
 } InferRouteEntry;
 
 /* Backends ------------------------------------------------------------------------------------- */
@@ -160,14 +171,19 @@ typedef struct InferRouteEntry
 extern InferRouteRef infer_route_slot(const InferRouteIdentity *identity);
 /* False: the ref is outdated, and nothing is known. */
 extern bool infer_route_snapshot(InferRouteRef ref, InferRouteSnapshot *snapshot);
-/* Counts a request that is about to leave. False: outdated ref; then release does nothing. */
-extern bool infer_route_reserve(InferRouteRef ref, InferRouteReservation *reservation);
+/* Counts a request that is about to leave, of that weight (core/dispatch.h; 0 = it has none).
+ * False: outdated ref; then release does nothing.  Raises if there is no memory, with nothing
+ * counted. */
+extern bool infer_route_reserve(InferRouteRef ref, int duration_weight,
+								InferRouteReservation *reservation);
 /* Tells how it went (NULL: given up, nothing is known), and counts it no more.  Idempotent. */
 extern void infer_route_release(InferRouteReservation *reservation,
 								const InferRouteOutcome *outcome);
 extern void infer_route_count(InferRouteRef ref, InferRouteEvent event);
 /* New work is refused until then; 0 = no more. */
 extern void infer_route_drain(InferRouteRef ref, int64 until_us);
+/* What dead models are noted by. */
+extern uint64 infer_route_model(const char *remote_model);
 /* The address that a probe connected to ("": not known), into a buffer of INFER_ROUTE_TEXT. */
 extern bool infer_route_address(InferRouteRef ref, char *address);
 /* The server is gone. */
@@ -179,7 +195,10 @@ extern void infer_route_forget(InferRouteRef ref);
 extern void infer_route_probed(InferRouteRef ref, const InferRouteProbe *probe);
 /* Moves the next probe without one. */
 extern void infer_route_probe_at(InferRouteRef ref, int64 next_us);
-extern void infer_route_set_node(InferRouteRef ref, double load, double health);
+/* How much of it is in use, 0 to 1; once a tick. */
+extern void infer_route_sample(InferRouteRef ref, double utilisation);
+/* Load and health factors of all nodes, from samples and states, into all slots. Allocates. */
+extern void infer_route_refresh_nodes(void);
 
 /* Reading all -----------------------------------------------------------------------------------
  */
@@ -188,7 +207,10 @@ extern void infer_route_set_node(InferRouteRef ref, double load, double health);
 extern int infer_route_slots(void);
 /* Copies slot i; false: nobody is there. */
 extern bool infer_route_entry(int i, InferRouteEntry *entry);
-extern InferRouteState infer_route_state(const InferRouteSnapshot *snapshot);
+/* DEAD is for a model of it, and not told here: infer_dead_is(). */
+extern InferPlaceState infer_route_state(const InferRouteSnapshot *snapshot, int64 now_us);
+/* What its answers took: all, and of late. False: outdated ref. */
+extern bool infer_route_latencies(InferRouteRef ref, InferHistogram *histogram);
 /* Counters to zero. */
 extern void infer_route_reset(void);
 

@@ -6,6 +6,7 @@
 
 #include "storage/lwlock.h"
 
+#include "core/utilisation.h"
 #include "shmem/route.h"
 
 #define INFER_ROUTE_NOBODY (-1)
@@ -19,13 +20,9 @@ typedef struct InferRouteSlot
 	/* partition lock */
 	int64 published_us;
 	int64 used_us;
-	int32 in_flight;
-	double outstanding;
-	bool behind;
-	int64 drain_until_us;
-	uint64 incarnation_hash;
-	float node_load;
-	float node_health;
+	int64 since_us; /* up: since when */
+	InferRouteSnapshot now;
+	InferUtilisation utilisation; /* samples of the gateway's */
 	int64 probed_us;
 	int64 next_probe_us;
 	InferReason probe_reason;
@@ -33,11 +30,15 @@ typedef struct InferRouteSlot
 	char address[INFER_ROUTE_TEXT];
 	int64 address_us;
 	char incarnation[INFER_INCARNATION_MAX];
+	int64 incarnations; /* changes of it */
 	int64 answered_us;
 	int64 answers;
+	InferReason last_error;
+	int64 last_error_us;
 	int64 errors[INFER_REASON_COUNT];
 	int64 by_proof[INFER_EXECUTED + 1];
 	int64 events[INFER_ROUTE_EVENT_COUNT];
+	InferHistogram histogram;
 } InferRouteSlot;
 
 /* The slot with its partition lock held in that mode; NULL, and no lock, if the ref is outdated. */
@@ -45,8 +46,12 @@ extern InferRouteSlot *infer_route_lock(InferRouteRef ref, LWLockMode mode);
 /* ... of slot i, whoever is there. */
 extern InferRouteSlot *infer_route_lock_any(int i, LWLockMode mode);
 extern void infer_route_unlock(int i);
-/* Its partition lock held. */
-extern void infer_route_copy(const InferRouteSlot *slot, InferRouteSnapshot *snapshot);
+/* Partition lock held exclusively: */
+/* NULL = not said. */
 extern void infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation);
+/* answered: with whatever status */
+extern void infer_route_note_peer(InferRouteSlot *slot, InferReason reason, bool answered,
+								  int64 sent_us, int64 now_us);
+extern void infer_route_note_behind(InferRouteSlot *slot, bool behind, int64 now_us);
 
 #endif

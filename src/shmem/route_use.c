@@ -12,7 +12,7 @@
 #include "utils/memutils.h"
 
 #include "pg/clock.h"
-#include "pg/guc.h"
+#include "pg/random.h"
 #include "shmem/route_private.h"
 
 /* By slot: what this process holds of one generation of it. */
@@ -20,18 +20,11 @@ typedef struct Held
 {
 	uint32 generation;
 	int32 in_flight;
-	double outstanding;
+	int32 duration_weight;
+	double weight;
 } Held;
 
 static Held *held = NULL;
-
-/* Back to nothing in flight is back to nothing outstanding, whatever the sums' last bits say. */
-static void
-give_back(InferRouteSlot *slot, int n, double outstanding)
-{
-	slot->in_flight = Max(slot->in_flight - n, 0);
-	slot->outstanding = slot->in_flight > 0 ? Max(slot->outstanding - outstanding, 0) : 0;
-}
 
 static void
 release_at_exit(int code, Datum arg)
@@ -43,7 +36,8 @@ release_at_exit(int code, Datum arg)
 
 		if (held[i].in_flight == 0 || (slot = infer_route_lock(ref, LW_EXCLUSIVE)) == NULL)
 			continue;
-		give_back(slot, held[i].in_flight, held[i].outstanding);
+		infer_queue_drop(&slot->now.queue, held[i].in_flight, held[i].weight);
+		slot->now.duration_weight -= held[i].duration_weight;
 		infer_route_unlock(i);
 	}
 }
@@ -58,6 +52,22 @@ prepare(void)
 	on_shmem_exit(release_at_exit, 0);
 }
 
+/* This process holds so many more, or fewer. */
+static void
+hold(const InferRouteReservation *reservation, int n)
+{
+	InferRouteRef ref = reservation->ref;
+	Held *mine = &held[ref.slot];
+
+	if (n > 0 && mine->generation != ref.generation)
+		*mine = (Held){.generation = ref.generation};
+	if (mine->generation != ref.generation)
+		return; /* what it holds of an earlier one is counted nowhere any more */
+	mine->in_flight += n;
+	mine->duration_weight += n * reservation->duration_weight;
+	mine->weight += n * reservation->queue.weight;
+}
+
 bool
 infer_route_snapshot(InferRouteRef ref, InferRouteSnapshot *snapshot)
 {
@@ -65,91 +75,173 @@ infer_route_snapshot(InferRouteRef ref, InferRouteSnapshot *snapshot)
 
 	if (slot == NULL)
 		return false;
-	infer_route_copy(slot, snapshot);
+	*snapshot = slot->now;
 	infer_route_unlock(ref.slot);
 	return true;
 }
 
 bool
-infer_route_reserve(InferRouteRef ref, InferRouteReservation *reservation)
+infer_route_reserve(InferRouteRef ref, int duration_weight, InferRouteReservation *reservation)
 {
-	double delta = 1;
+	int64 now = infer_now_us();
 	InferRouteSlot *slot;
 
-	Assert(reservation->delta == 0);
+	Assert(!reservation->queue.held);
 	prepare();
 	slot = infer_route_lock(ref, LW_EXCLUSIVE);
 	if (slot == NULL)
 		return false;
-	slot->used_us = infer_now_us();
-	slot->in_flight++;
-	slot->outstanding += delta;
+	reservation->ref = ref;
+	reservation->queue = infer_queue_reserve(&slot->now.queue, now);
+	reservation->duration_weight = duration_weight;
+	slot->now.duration_weight += duration_weight;
+	slot->used_us = now;
 	infer_route_unlock(ref.slot);
-
-	if (held[ref.slot].generation != ref.generation)
-		held[ref.slot] = (Held){.generation = ref.generation};
-	held[ref.slot].in_flight++;
-	held[ref.slot].outstanding += delta;
-	*reservation = (InferRouteReservation){.ref = ref, .delta = delta};
+	hold(reservation, 1);
 	return true;
 }
 
+/* What an outcome says -------------------------------------------------------------------------
+ */
+
+uint64
+infer_route_model(const char *remote_model)
+{
+	return hash_bytes_extended((const unsigned char *) remote_model, strlen(remote_model), 0);
+}
+
+/* Another incarnation is another server: what was learnt of the last one says nothing of it. */
 void
 infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation)
 {
-	if (incarnation == NULL ||
+	bool known = slot->incarnation[0] != '\0';
+
+	if (incarnation == NULL || incarnation[0] == '\0' ||
 		strncmp(slot->incarnation, incarnation, INFER_INCARNATION_MAX - 1) == 0)
 		return;
 	strlcpy(slot->incarnation, incarnation, sizeof(slot->incarnation));
-	slot->incarnation_hash = hash_bytes_extended((const unsigned char *) slot->incarnation,
-												 strlen(slot->incarnation), 0);
+	slot->now.incarnation = infer_route_model(slot->incarnation);
+	if (!known)
+		return;
+	infer_queue_renew(&slot->now.queue);
+	infer_dead_clear_all(&slot->now.dead);
+	memset(slot->histogram.recent, 0, sizeof(slot->histogram.recent));
+	slot->incarnations++;
 }
 
-/* Partition lock held. */
-static void
-note_outcome(InferRouteSlot *slot, const InferRouteOutcome *outcome, int64 now)
+void
+infer_route_note_behind(InferRouteSlot *slot, bool behind, int64 now_us)
 {
-	if (outcome->verdict == INFER_VERDICT_IGNORE)
-		return;
-	infer_route_note_incarnation(slot, outcome->incarnation);
+	if (behind && slot->now.behind_since_us == 0)
+		slot->now.behind_since_us = now_us;
+	else if (!behind && slot->now.behind_since_us > 0)
+	{
+		slot->now.behind_since_us = 0;
+		slot->since_us = now_us;
+	}
+}
+
+/* What the connection says of the address. */
+void
+infer_route_note_peer(InferRouteSlot *slot, InferReason reason, bool answered, int64 sent_us,
+					  int64 now_us)
+{
+	if (answered)
+	{
+		if (infer_peer_failed(&slot->now.peer, now_us))
+			slot->since_us = now_us;
+		infer_peer_hear_answer(&slot->now.peer, now_us);
+	}
+	else if (reason == INFER_REASON_LOOKUP_FAILED || reason == INFER_REASON_CONNECT_FAILED)
+	{
+		infer_peer_hear_failure(&slot->now.peer, sent_us, now_us);
+		slot->address[0] = '\0'; /* whoever is next looks it up again */
+	}
+	else if (reason == INFER_REASON_DISCONNECTED)
+		infer_peer_hear_disconnect(&slot->now.peer);
+}
+
+static void
+note_models(InferDeadModels *dead, const InferRouteOutcome *outcome, int64 now)
+{
+	uint64 model = infer_route_model(outcome->remote_model);
+
+	if (outcome->reason == INFER_REASON_NONE)
+		infer_dead_clear(dead, model);
+	else
+		(void) infer_dead_hear(dead, model, outcome->set_version, outcome->reason,
+							   outcome->says_model, now);
+}
+
+static void
+count_outcome(InferRouteSlot *slot, const InferRouteOutcome *outcome, int64 now)
+{
 	if (outcome->reason == INFER_REASON_NONE)
 	{
 		slot->answers++;
 		slot->answered_us = now;
-		slot->behind = false;
+		if (outcome->latency_us > 0)
+			infer_histogram_note(&slot->histogram, outcome->latency_us, now);
 		return;
 	}
 	slot->errors[outcome->reason]++;
 	slot->by_proof[outcome->execution]++;
-	slot->behind |= outcome->behind;
+	slot->last_error = outcome->reason;
+	slot->last_error_us = now;
+}
+
+/* All that is learnt of a request, with its end; partition lock held. */
+static void
+note_outcome(InferRouteSlot *slot, InferRouteReservation *reservation,
+			 const InferRouteOutcome *outcome, double draw, int64 now)
+{
+	InferQueueReport report = {
+		.end = infer_queue_end(outcome->reason, outcome->verdict, outcome->loading),
+		.task = outcome->task,
+		.units = outcome->units,
+		.elapsed_us = outcome->latency_us,
+		.retry_after_us = outcome->retry_after_us,
+		.penalty = outcome->penalty,
+		.draw = draw,
+	};
+	int64 sent_us = reservation->queue.sent_us;
+
+	infer_route_note_incarnation(slot, outcome->incarnation);
+	infer_queue_release(&slot->now.queue, &reservation->queue, &report, now);
+	if (outcome->verdict == INFER_VERDICT_IGNORE)
+		return;
+	infer_route_note_peer(slot, outcome->reason, outcome->http_status > 0, sent_us, now);
+	if (report.end == INFER_QUEUE_CLEAN || report.end == INFER_QUEUE_BEHIND)
+		infer_route_note_behind(slot, report.end == INFER_QUEUE_BEHIND, now);
+	note_models(&slot->now.dead, outcome, now);
+	count_outcome(slot, outcome, now);
 }
 
 void
 infer_route_release(InferRouteReservation *reservation, const InferRouteOutcome *outcome)
 {
+	static const InferQueueReport dropped = {.end = INFER_QUEUE_DROPPED};
 	InferRouteRef ref = reservation->ref;
 	int64 now = infer_now_us();
-	Held *mine;
+	double draw;
 	InferRouteSlot *slot;
 
-	if (reservation->delta == 0)
+	if (!reservation->queue.held)
 		return;
-	mine = &held[ref.slot];
-	if (mine->generation == ref.generation)
-	{
-		mine->in_flight--;
-		mine->outstanding -= reservation->delta;
-	}
+	hold(reservation, -1);
+	draw = infer_random_draw(ref.slot);
 	slot = infer_route_lock(ref, LW_EXCLUSIVE);
 	if (slot != NULL)
 	{
-		give_back(slot, 1, reservation->delta);
+		slot->now.duration_weight -= reservation->duration_weight;
 		if (outcome != NULL)
-			note_outcome(slot, outcome, now);
+			note_outcome(slot, reservation, outcome, draw, now);
+		else
+			infer_queue_release(&slot->now.queue, &reservation->queue, &dropped, now);
 		slot->used_us = now;
 		infer_route_unlock(ref.slot);
 	}
-	*reservation = (InferRouteReservation){{0}};
+	memset(reservation, 0, sizeof(*reservation));
 }
 
 void
@@ -170,7 +262,9 @@ infer_route_drain(InferRouteRef ref, int64 until_us)
 
 	if (slot == NULL)
 		return;
-	slot->drain_until_us = until_us;
+	if (until_us == 0 && slot->now.drain_until_us > 0)
+		slot->since_us = infer_now_us();
+	slot->now.drain_until_us = until_us;
 	infer_route_unlock(ref.slot);
 }
 
@@ -179,6 +273,7 @@ infer_route_address(InferRouteRef ref, char *address)
 {
 	const InferRouteSlot *slot = infer_route_lock(ref, LW_SHARED);
 
+	address[0] = '\0';
 	if (slot == NULL)
 		return false;
 	memcpy(address, slot->address, sizeof(slot->address));
