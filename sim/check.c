@@ -7,6 +7,7 @@
  * priority         nobody is granted what a waiting process of higher priority wants
  * one decrease     of an epoch, however many requests tell of the overload
  * left alone       after so many failures in a row, one request a period
+ * dials            after a connection that could not be made, one at a time, not at once
  * patience         nobody gives up on a server that has answered lately
  * feedback first   no place is given away between the end of a request and what it tells
  * the end          everything was answered, nothing is held, nobody waits
@@ -41,10 +42,13 @@ room_of(World *w, Instance *in)
 	int by_rate = infer_ratelimit_room(&in->admission.rate, w->now);
 	int room = infer_limiter_room(&in->admission.limiter, w->now);
 	int by_health = infer_monitor_room(&in->admission.monitor, w->now);
+	int by_dial = infer_dial_room(&in->admission.dial, w->now);
 
 	if (by_rate < room)
 		room = by_rate;
-	return by_health < room ? by_health : room;
+	if (by_health < room)
+		room = by_health;
+	return by_dial < room ? by_dial : room;
 }
 
 /* Is the one with the alarm about to look?  It is late by its work and the way to it. */
@@ -163,7 +167,17 @@ check_health(World *w, int which, const Request *r)
 	Instance *in = &w->instances[which];
 	int threshold = w->config.monitor.threshold;
 
-	if (r->reason != INFER_REASON_SERVER_ERROR)
+	if (r->reason == INFER_REASON_CONNECT_FAILED && r->sent_us > in->opened_us)
+	{
+		in->dial_us = in->closed ? in->dial_us : r->sent_us;
+		in->closed = true;
+	}
+	else if (r->reason != INFER_REASON_CONNECT_FAILED)
+	{
+		in->closed = false;
+		in->opened_us = w->now;
+	}
+	if (r->verdict != INFER_VERDICT_ERROR)
 	{
 		in->failures = 0;
 		in->alive_us = w->now;
@@ -185,13 +199,29 @@ check_probe(World *w, int which, int granted)
 	Instance *in = &w->instances[which];
 
 	/* what was sent in the same moment may have been before or after an answer */
-	if (granted == 0 || in->failures < w->config.monitor.threshold || in->alive_us == w->now)
+	if (granted == 0 || w->config.monitor.threshold == 0 ||
+		in->failures < w->config.monitor.threshold || in->alive_us == w->now)
 		return;
 	if (granted > 1)
 		violation(w, "%d permits for a server that fails", granted);
 	if (w->now - in->probe_us < w->config.monitor.cooldown_us * 3 / 4)
 		violation(w, "a probe %d ms after the last one", (int) ((w->now - in->probe_us) / MS));
 	in->probe_us = w->now;
+}
+
+/* 50 ms after the last one, less the jitter; of one that is still under way nobody knows. */
+void
+check_dial(World *w, int which, int granted)
+{
+	Instance *in = &w->instances[which];
+
+	if (granted == 0 || !in->closed)
+		return;
+	if (granted > 1)
+		violation(w, "%d dials at once", granted);
+	if (w->now - in->dial_us < 45 * MS)
+		violation(w, "a dial %d ms after the last one", (int) ((w->now - in->dial_us) / MS));
+	in->dial_us = w->now;
 }
 
 void

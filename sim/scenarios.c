@@ -298,7 +298,7 @@ requests_per_minute(const Variant *v)
 static Result
 failing(World *w, const Variant *v)
 {
-	Result result = {.failed = w->server.failed};
+	Result result = {.failed = w->server.failed, .dials = w->server.dials};
 	int64_t last = 0;
 
 	check_end(w);
@@ -345,6 +345,21 @@ outage(int sessions, int for_s, const Variant *v)
 	return failing(w, v);
 }
 
+Result
+dead_host(int sessions, int for_ms, const Variant *v)
+{
+	World *w = begin(v);
+
+	w->server.dead = true;
+	w->config.monitor.threshold = 0;
+	world_script(w, w->now + for_ms * MS, SCRIPT_DEAD, 0, 0);
+	instance_new(w);
+	for (int i = 0; i < sessions; i++)
+		session_new(w, 0, 100, INFER_PRIORITY_NORMAL, w->now + random_below(&w->random, 100) * MS);
+	world_run(w, INT64_MAX);
+	return failing(w, v);
+}
+
 /* Random worlds -------------------------------------------------------------------------------- */
 
 static void
@@ -372,6 +387,18 @@ random_script(World *w, Random *r, bool *pauses)
 		w->patience_us = random_below(r, 2) == 0 ? random_below(r, 60) * SECOND : INT64_MAX;
 		world_script(w, at, SCRIPT_BREAK, 1, 0);
 		world_script(w, at + random_below(r, 40000) * MS, SCRIPT_BREAK, 0, 0);
+	}
+	if (random_below(r, 4) == 0)
+	{
+		int64_t at = w->now + random_below(r, 5000) * MS;
+
+		for (int i = random_below(r, 3); i >= 0; i--)
+		{
+			world_script(w, at, SCRIPT_DEAD, 1, 0);
+			at += random_below(r, 10000) * MS;
+			world_script(w, at, SCRIPT_DEAD, 0, 0);
+			at += random_below(r, 3000) * MS;
+		}
 	}
 
 	for (int i = 0; i < n; i++)
@@ -429,6 +456,8 @@ random_world(uint64_t seed, Mutation mutation)
 		w->config.rpm = 30 + random_below(r, 200);
 		rows = rows < 300 ? rows : 300;
 	}
+	if (random_below(r, 4) == 0)
+		w->config.monitor.threshold = 0;
 	for (int i = 0; i < ninstances; i++)
 		instance_new(w);
 	nsessions = 1 + random_below(r, 24);
@@ -448,6 +477,7 @@ random_world(uint64_t seed, Mutation mutation)
 	w->wakes_one = mutation == MUTATION_WAKE_ONE;
 	w->skips_reclaim = mutation == MUTATION_NO_RECLAIM;
 	w->probes_always = mutation == MUTATION_PROBE_ALWAYS;
+	w->dials_always = mutation == MUTATION_DIAL_ALWAYS;
 	w->stops_at_violation = mutation != MUTATION_NONE;
 
 	world_run(w, w->now + 2 * 3600 * SECOND);

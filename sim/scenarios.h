@@ -17,6 +17,7 @@ typedef struct Result
 	double limit;   /* of the first instance, at the end */
 	double longest_wait_s;
 	int failed;
+	int dials; /* while nobody listened */
 	int64_t given_up;
 	int violations;
 	char first_violation[200];
@@ -53,6 +54,8 @@ extern Result small_server(const Variant *v);
  * given_up: rows, seconds: until the last session was done. */
 extern Result dead_server(int sessions, int64_t patience_s, const Variant *v);
 extern Result outage(int sessions, int for_s, const Variant *v);
+/* Nobody listens for so many ms from the start; failures are no reason to leave it alone. */
+extern Result dead_host(int sessions, int for_ms, const Variant *v);
 /* The most that reached the server in one minute is .peak, what it got of its rpm .use. */
 extern Result requests_per_minute(const Variant *v);
 
@@ -64,7 +67,8 @@ typedef enum Mutation
 	MUTATION_RELEASE_FIRST,
 	MUTATION_WAKE_ONE,
 	MUTATION_NO_RECLAIM,
-	MUTATION_PROBE_ALWAYS
+	MUTATION_PROBE_ALWAYS,
+	MUTATION_DIAL_ALWAYS
 } Mutation;
 
 extern World *random_world(uint64_t seed, Mutation mutation);

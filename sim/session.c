@@ -284,9 +284,12 @@ take(World *w, int which, int want, InferPermit *permit, int64_t *stamp)
 	{
 		check_grant(w, s->instance, which, granted);
 		check_probe(w, s->instance, granted);
+		check_dial(w, s->instance, granted);
 	}
 	if (w->probes_always)
 		in->admission.monitor.until_us = 0;
+	if (w->dials_always)
+		in->admission.dial.next_us = 0;
 	session_wake_line(w, s->instance, false);
 	return granted;
 }

@@ -13,6 +13,14 @@
 
 static int64_t now;
 
+static void
+hear(InferDial *d, const InferDialMark *mark, InferReason reason, double draw)
+{
+	infer_dial_hear(d, mark, reason,
+					reason == INFER_REASON_NONE ? INFER_VERDICT_SUCCESS : INFER_VERDICT_ERROR, now,
+					draw);
+}
+
 /* A dial that fails at once; what the next one has to wait. */
 static int64_t
 fails(InferDial *d, double draw)
@@ -23,7 +31,7 @@ fails(InferDial *d, double draw)
 	now = infer_dial_opens_us(d, now);
 	CHECK(infer_dial_room(d, now) > 0);
 	mark = infer_dial_take(d, now);
-	infer_dial_failed(d, &mark, now, draw);
+	hear(d, &mark, INFER_REASON_CONNECT_FAILED, draw);
 	opens = infer_dial_opens_us(d, now);
 	CHECK(infer_dial_room(d, opens - 1) == 0 && infer_dial_room(d, opens) == 1);
 	return opens - now;
@@ -36,7 +44,7 @@ connects(InferDial *d)
 
 	now = infer_dial_opens_us(d, now);
 	mark = infer_dial_take(d, now);
-	infer_dial_connected(d, &mark, now);
+	hear(d, &mark, INFER_REASON_NONE, 0);
 	CHECK(infer_dial_room(d, now) == INT32_MAX);
 }
 
@@ -82,12 +90,14 @@ test_fail_P39(void)
 		InferDial d = {0};
 		InferDialMark mark = infer_dial_take(&d, now);
 
-		infer_dial_failed(&d, &mark, now + 20 * MS, 0.5);
-		CHECK(infer_dial_opens_us(&d, now) == now + 50 * MS);
-		now += 50 * MS;
+		now += 20 * MS;
+		hear(&d, &mark, INFER_REASON_CONNECT_FAILED, 0.5);
+		CHECK(infer_dial_opens_us(&d, now) == now + 30 * MS);
+		now += 30 * MS;
 		mark = infer_dial_take(&d, now);
-		infer_dial_failed(&d, &mark, now + 5 * SEC, 1);
-		CHECK(infer_dial_room(&d, now + 5 * SEC) == 1);
+		now += 5 * SEC;
+		hear(&d, &mark, INFER_REASON_CONNECT_FAILED, 1);
+		CHECK(infer_dial_room(&d, now) == 1);
 	}
 }
 
@@ -108,7 +118,7 @@ test_fail_P40(void)
 		now = 1000 * SEC;
 		/* the one that finds out */
 		flying[nflying] = infer_dial_take(&d, now);
-		infer_dial_failed(&d, &flying[0], now, 0.5);
+		hear(&d, &flying[0], INFER_REASON_CONNECT_FAILED, 0.5);
 		for (int ms = 0; ms < 10000; ms++)
 		{
 			now += MS;
@@ -116,7 +126,7 @@ test_fail_P40(void)
 			{
 				if (ends[i] > now)
 					continue;
-				infer_dial_failed(&d, &flying[i], now, 0.5);
+				hear(&d, &flying[i], INFER_REASON_CONNECT_FAILED, 0.5);
 				nflying--;
 				flying[i] = flying[nflying];
 				ends[i] = ends[nflying];
@@ -145,12 +155,12 @@ test_fail_P40(void)
 		connects(&d);
 		/* what had left before says nothing of now */
 		for (int i = 0; i < nflying; i++)
-			infer_dial_failed(&d, &flying[i], now, 0.5);
+			hear(&d, &flying[i], INFER_REASON_CONNECT_FAILED, 0.5);
 		CHECK(infer_dial_room(&d, now) == INT32_MAX);
 	}
 }
 
-/* What was in flight when the first failure came is one failure, and its answers do not open. */
+/* What was in flight when the first failure came is one failure. */
 static void
 test_dial_burst(void)
 {
@@ -162,13 +172,20 @@ test_dial_burst(void)
 	for (int i = 0; i < 16; i++)
 		old[i] = infer_dial_take(&d, now);
 	for (int i = 0; i < 15; i++)
-		infer_dial_failed(&d, &old[i], now, 0.5);
+		hear(&d, &old[i], INFER_REASON_CONNECT_FAILED, 0.5);
 	CHECK(d.delay_us == 50 * MS && infer_dial_opens_us(&d, now) == now + 50 * MS);
-	infer_dial_connected(&d, &old[15], now);
+	/* connections that end when the server goes are no sign that it is back; an answer is */
+	hear(&d, &old[15], INFER_REASON_DISCONNECTED, 0);
 	CHECK(infer_dial_room(&d, now) == 0);
+	hear(&d, &old[15], INFER_REASON_NONE, 0);
+	CHECK(infer_dial_room(&d, now) == INT32_MAX);
+	/* the same failures are no news after it */
+	hear(&d, &old[3], INFER_REASON_CONNECT_FAILED, 0.5);
+	CHECK(infer_dial_room(&d, now) == INT32_MAX);
 
 	/* one at a time: the second waits for as long as the first may take at most */
-	now += 50 * MS;
+	fails(&d, 0.5);
+	now = infer_dial_opens_us(&d, now);
 	dial = infer_dial_take(&d, now);
 	CHECK(dial.dial && infer_dial_room(&d, now + 499 * MS) == 0);
 	CHECK(infer_dial_room(&d, now + 500 * MS) == 1);
@@ -178,8 +195,53 @@ test_dial_burst(void)
 	infer_dial_unsent(&d, &old[0], now + 9);
 	CHECK(infer_dial_opens_us(&d, now) == now);
 	dial = infer_dial_take(&d, now);
-	infer_dial_connected(&d, &dial, now);
+	hear(&d, &dial, INFER_REASON_DISCONNECTED, 0);
 	CHECK(infer_dial_room(&d, now) == INT32_MAX && !infer_dial_take(&d, now).dial);
+}
+
+/* What says that a connection could not be made, that one was, and what neither. */
+static void
+test_dial_kinds(void)
+{
+	const struct
+	{
+		InferReason reason;
+		bool closes;
+		bool opens;
+	} rows[] = {
+		{INFER_REASON_LOOKUP_FAILED, true, false},
+		{INFER_REASON_CONNECT_FAILED, true, false},
+		{INFER_REASON_TLS_FAILED, true, false},
+		{INFER_REASON_EGRESS_DENIED, false, false},
+		{INFER_REASON_CREDENTIAL_MISSING, false, false},
+		{INFER_REASON_CANCELLED, false, false},
+		{INFER_REASON_TIMEOUT, false, false},
+		{INFER_REASON_INTERNAL, false, false},
+		{INFER_REASON_DISCONNECTED, false, true},
+		{INFER_REASON_INCOMPLETE_REPLY, false, true},
+		{INFER_REASON_MALFORMED_REPLY, false, true},
+		{INFER_REASON_SERVER_ERROR, false, true},
+		{INFER_REASON_OVERLOADED, false, true},
+		{INFER_REASON_UNAUTHENTICATED, false, true},
+		{INFER_REASON_NOT_FOUND, false, true},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	{
+		InferDial d = {0};
+		InferDialMark mark;
+
+		now = 1000 * SEC;
+		mark = infer_dial_take(&d, now);
+		hear(&d, &mark, rows[i].reason, 0);
+		CHECK_ROW(d.closed == rows[i].closes, infer_reason_name(rows[i].reason));
+		d = (InferDial){0};
+		fails(&d, 0);
+		now = infer_dial_opens_us(&d, now);
+		mark = infer_dial_take(&d, now);
+		hear(&d, &mark, rows[i].reason, 0);
+		CHECK_ROW(d.closed == !rows[i].opens, infer_reason_name(rows[i].reason));
+	}
 }
 
 static void
@@ -327,6 +389,7 @@ main(void)
 	TEST(fail_P39);
 	TEST(fail_P40);
 	TEST(dial_burst);
+	TEST(dial_kinds);
 	TEST(fail_P41);
 	TEST(fail_P42);
 	TEST(fail_P43);

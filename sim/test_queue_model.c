@@ -349,6 +349,9 @@ test_queue_ends(void)
 		  INFER_QUEUE_BEHIND);
 	CHECK(infer_queue_end(INFER_REASON_TIMEOUT, INFER_VERDICT_IGNORE, false) ==
 		  INFER_QUEUE_DROPPED);
+	/* what never left says nothing of load, but of the server */
+	CHECK(infer_queue_end(INFER_REASON_CONNECT_FAILED, INFER_VERDICT_IGNORE, false) ==
+		  INFER_QUEUE_FAILED);
 }
 
 int

@@ -350,6 +350,24 @@ test_fault_F50_outage(void)
 		}
 }
 
+/* However many sessions, they dial a dead host as often as one: what is under way at the first
+ * failure, 13 more until the longest delay is reached, then two a second. When it listens, all goes
+ * on within that. */
+static void
+test_fail_P40(void)
+{
+	for (int sessions = 1; sessions <= 50; sessions += 49)
+		EACH_SEED(SEEDS)
+		{
+			Result r = seen("dead host", dead_host(sessions, 10000, VARIANT(.jitter = 0.3)));
+
+			CHECK(r.given_up == 0);
+			CHECK(r.dials >= 26 && r.dials <= 16 + 13 + 19);
+			/* 100 ms a row and 64 at a time, after the start */
+			CHECK(r.seconds >= 10 && r.seconds <= 10 + 0.6 + sessions * 100 * 0.1 / 64 + 2);
+		}
+}
+
 /* Random worlds -------------------------------------------------------------------------------- */
 
 static void
@@ -370,10 +388,11 @@ test_sim_random_worlds(void)
 static void
 test_sim_mutations_are_seen(void)
 {
-	const char *names[] = {"",         "no epochs",  "release before feedback",
-						   "wake one", "no reclaim", "probe always"};
+	const char *names[] = {"",           "no epochs",  "release before feedback",
+						   "wake one",   "no reclaim", "probe always",
+						   "dial always"};
 
-	for (int m = MUTATION_NO_EPOCHS; m <= MUTATION_PROBE_ALWAYS; m++)
+	for (int m = MUTATION_NO_EPOCHS; m <= MUTATION_DIAL_ALWAYS; m++)
 	{
 		int violations = 0;
 
@@ -413,6 +432,7 @@ main(void)
 	TEST(must_keep_the_minute);
 	TEST(fault_F50_dead_server);
 	TEST(fault_F50_outage);
+	TEST(fail_P40);
 	TEST(sim_random_worlds);
 	TEST(sim_mutations_are_seen);
 	return tap_done();

@@ -215,16 +215,15 @@ server_use(World *w)
 }
 
 static void
-server_reply(World *w, int which, InferVerdict verdict, int64_t retry_after_us)
+server_reply(World *w, int which, InferReason reason, int64_t retry_after_us)
 {
-	static const InferReason reasons[] = {[INFER_VERDICT_SUCCESS] = INFER_REASON_NONE,
-										  [INFER_VERDICT_OVERLOADED] = INFER_REASON_OVERLOADED,
-										  [INFER_VERDICT_ERROR] = INFER_REASON_SERVER_ERROR};
 	Request *r = &w->requests[which];
 
 	r->at_server = false;
-	r->verdict = verdict;
-	r->reason = reasons[verdict];
+	r->verdict = reason == INFER_REASON_NONE         ? INFER_VERDICT_SUCCESS
+				 : reason == INFER_REASON_OVERLOADED ? INFER_VERDICT_OVERLOADED
+													 : INFER_VERDICT_ERROR;
+	r->reason = reason;
 	r->retry_after_us = retry_after_us;
 	world_at(w, w->now + w->server.net_us, EVENT_REPLY, which, r->life);
 }
@@ -269,6 +268,12 @@ server_arrive(World *w, int which)
 	bool full;
 
 	server_account(w);
+	if (s->dead)
+	{
+		s->dials++;
+		server_reply(w, which, INFER_REASON_CONNECT_FAILED, -1);
+		return;
+	}
 	if (s->rpm > 0)
 	{
 		int n = count_minute(s, w->now);
@@ -279,14 +284,14 @@ server_arrive(World *w, int which)
 	if (s->broken)
 	{
 		s->failed++;
-		server_reply(w, which, INFER_VERDICT_ERROR, -1);
+		server_reply(w, which, INFER_REASON_SERVER_ERROR, -1);
 		return;
 	}
 	full = s->busy >= s->slots && s->queue >= 0 && s->queued >= s->queue;
 	if (s->storm || full)
 	{
 		s->refused++;
-		server_reply(w, which, INFER_VERDICT_OVERLOADED, s->retry_after_us);
+		server_reply(w, which, INFER_REASON_OVERLOADED, s->retry_after_us);
 		return;
 	}
 	w->requests[which].at_server = true;
@@ -336,7 +341,7 @@ server_served(World *w, int which)
 		s->slots = s->change_slots;
 		s->queue = s->change_queue;
 	}
-	server_reply(w, which, INFER_VERDICT_SUCCESS, -1);
+	server_reply(w, which, INFER_REASON_NONE, -1);
 	server_fill(w);
 }
 
@@ -353,7 +358,7 @@ server_fail(World *w, int64_t cold_us)
 
 		if (!r->at_server)
 			continue;
-		server_reply(w, i, INFER_VERDICT_ERROR, -1);
+		server_reply(w, i, INFER_REASON_SERVER_ERROR, -1);
 	}
 	s->busy = s->queued = 0;
 	s->head = s->tail = -1;
@@ -376,6 +381,9 @@ play(World *w, const Script *script)
 			break;
 		case SCRIPT_BREAK:
 			w->server.broken = script->a != 0;
+			break;
+		case SCRIPT_DEAD:
+			w->server.dead = script->a != 0;
 			break;
 		case SCRIPT_FAIL:
 			server_fail(w, script->a);

@@ -44,6 +44,7 @@ typedef struct Server
 	int64_t retry_after_us;
 	bool storm;            /* refuses everything */
 	bool broken;           /* fails everything, at once */
+	bool dead;             /* cannot be connected to */
 	int64_t cold_until_us; /* answers take four times as long */
 	/* requests a minute, beyond which it refuses; 0 = no limit */
 	int rpm;
@@ -63,6 +64,7 @@ typedef struct Server
 	int served;
 	int refused;
 	int failed; /* while it was broken */
+	int dials;  /* while it was dead */
 	int peak;   /* in service and waiting */
 	int most_a_minute;
 	/* after so many served: other slots and queue (0 = never) */
@@ -80,6 +82,10 @@ typedef struct Instance
 	int64_t alive_us;
 	int64_t failed_us;
 	int64_t probe_us; /* or when the last failure before the first one came */
+	/* since a connection could not be made: when the last one left, and when an answer came */
+	bool closed;
+	int64_t dial_us;
+	int64_t opened_us;
 } Instance;
 
 typedef struct Session
@@ -151,6 +157,7 @@ typedef enum ScriptKind
 	SCRIPT_SLOTS, /* a = slots, b = queue */
 	SCRIPT_STORM, /* a = 1 begins, 0 ends */
 	SCRIPT_BREAK, /* a = 1: the server is broken, 0: it is well */
+	SCRIPT_DEAD,  /* a = 1: nobody listens, 0: somebody does */
 	SCRIPT_FAIL,  /* all requests at the server end in an error, it comes back cold for a us */
 	SCRIPT_JOIN,  /* a = session (prepared) */
 	SCRIPT_LEAVE, /* a = session: stops asking, waits for what it has */
@@ -215,6 +222,7 @@ typedef struct World
 	bool skips_reclaim;
 	bool ignores_epochs;
 	bool probes_always; /* without a pause */
+	bool dials_always;
 	bool stops_at_violation;
 	/* findings */
 	int violations;
@@ -263,6 +271,7 @@ extern void check_feedback(World *w, int instance, const InferLimiter *before,
 						   const InferPermit *permit, InferVerdict verdict);
 /* A permit was granted; in a row: how many, while the server counts as failing. */
 extern void check_probe(World *w, int instance, int granted);
+extern void check_dial(World *w, int instance, int granted);
 extern void check_give_up(World *w, int instance);
 /* A request has ended. */
 extern void check_health(World *w, int instance, const Request *request);

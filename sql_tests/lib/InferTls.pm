@@ -101,7 +101,7 @@ package InferTls::Front;
 
 sub port { return $_[0]->{port}; }
 
-# Lines "ok|failed NAME SUBJECT", one for each connection.
+# Lines "ok|failed NAME SUBJECT" or "shut MS -", one for each connection.
 sub log
 {
 	my ($self) = @_;

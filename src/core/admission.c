@@ -205,14 +205,18 @@ free_permits(InferAdmission *a, int64_t now_us)
 	int room = infer_ratelimit_room(&a->rate, now_us);
 	int by_limit;
 	int by_health;
+	int by_dial;
 
 	if (a->limiter.config.dry_run)
 		return room;
 	by_limit = infer_limiter_room(&a->limiter, now_us);
 	by_health = infer_monitor_room(&a->monitor, now_us);
+	by_dial = infer_dial_room(&a->dial, now_us);
 	if (by_limit < room)
 		room = by_limit;
-	return by_health < room ? by_health : room;
+	if (by_health < room)
+		room = by_health;
+	return by_dial < room ? by_dial : room;
 }
 
 /* Tokens: a request that is too large for now is not passed by smaller ones of its rank. */
@@ -289,6 +293,7 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 		node->held += granted;
 		*permit = infer_limiter_take(&a->limiter, granted, now_us);
 		permit->mark = infer_monitor_take(&a->monitor, now_us);
+		permit->dial = infer_dial_take(&a->dial, now_us);
 		*stamp = infer_ratelimit_charge(&a->rate, granted, ask->tokens * granted, now_us);
 	}
 	if (granted == ask->want)
@@ -323,10 +328,17 @@ infer_admission_give(InferAdmission *a, InferAdmissionNode *nodes, int me,
 {
 	infer_limiter_feedback(&a->limiter, permit, outcome, now_us);
 	if (outcome->unsent)
+	{
 		infer_monitor_unsent(&a->monitor, &permit->mark, now_us);
+		infer_dial_unsent(&a->dial, &permit->dial, now_us);
+	}
 	else
+	{
 		infer_monitor_hear(&a->monitor, &permit->mark, outcome->reason, outcome->verdict, now_us,
 						   outcome->draw);
+		infer_dial_hear(&a->dial, &permit->dial, outcome->reason, outcome->verdict, now_us,
+						outcome->draw);
+	}
 	put_back(a, &nodes[me], n);
 }
 
@@ -347,14 +359,18 @@ opens_us(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_us)
 	int64_t opens = infer_ratelimit_opens_us(&a->rate, tokens, now_us);
 	int64_t by_limit;
 	int64_t by_health;
+	int64_t by_dial;
 
 	if (a->limiter.config.dry_run)
 		return opens;
 	by_limit = infer_limiter_opens_us(&a->limiter, now_us);
 	by_health = infer_monitor_opens_us(&a->monitor, now_us);
+	by_dial = infer_dial_opens_us(&a->dial, now_us);
 	if (by_limit > opens)
 		opens = by_limit;
-	return by_health > opens ? by_health : opens;
+	if (by_health > opens)
+		opens = by_health;
+	return by_dial > opens ? by_dial : opens;
 }
 
 /* Invariant 3: names the process that must set an alarm (anew), if there is one. */

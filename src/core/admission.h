@@ -2,9 +2,9 @@
  * core/admission.h - one admission key: who may send now, who waits, who is to be woken.
  *
  * InferAdmission holds the key's limiter (core/limiter.h), its minute (core/ratelimit.h), what is
- * known of its server's failures (core/monitor.h) and the line; an array of InferAdmissionNode, one
- * for each process, what that process holds and its place in the line.  Numbers instead of
- * pointers, no allocation: both live in shared memory as they are.
+ * known of its server's failures (core/monitor.h), its dials (core/peer.h) and the line; an array
+ * of InferAdmissionNode, one for each process, what that process holds and its place in the line.
+ * Numbers instead of pointers, no allocation: both live in shared memory as they are.
  *
  * Who goes first.  Strictly by priority: nobody takes what a waiting process of higher priority
  * wants.  Within a priority, the process that holds least gets the next permit, so that a scan with
@@ -17,11 +17,13 @@
  *   1. limiter.in_flight = sum of held, and <= the limit when granted.
  *   2. Every waiter to whom a free permit is due has been woken since it tried last (woken_us !=
  * 0). So no wake-up is lost, and nobody is woken for nothing.
- *   3. While only time keeps the permits back (pacing, a rate limit, spreading), one waiter has an
+ *   3. While only time keeps the permits back (pacing, a rate limit, spreading, a dial), one has an
  *      alarm (alarm), or has been woken to set one.
  *
  * The failing.  While the server cools, one request may leave in a period, whoever's turn it is.
- * Who waits gives up when the server has been failing for longer than it would wait.
+ * Who waits gives up when the server has been failing for longer than it would wait.  After a
+ * connection that could not be made one request leaves at a time, at growing intervals, until one
+ * gets through: fifty processes dial a dead host as often as one would.
  *
  * The absent.  Who was woken should try at once.  One that has not done so after 100 ms does not
  * count until it tries, so that its share is not idle.  The expired.  A permit lasts as long as its
@@ -93,6 +95,7 @@ typedef struct InferAdmission
 	InferLimiter limiter;
 	InferRateLimit rate;
 	InferMonitor monitor;
+	InferDial dial;
 	int32_t nnodes;
 	int32_t head[INFER_PRIORITY_COUNT];
 	int32_t tail[INFER_PRIORITY_COUNT];

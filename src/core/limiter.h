@@ -42,6 +42,7 @@
 #include <stdint.h>
 
 #include "core/monitor.h"
+#include "core/peer.h"
 #include "core/service.h"
 #include "core/types.h"
 
@@ -74,16 +75,18 @@ typedef struct InferPermit
 	uint32_t answered; /* for the estimate of use */
 	int32_t level;     /* in flight when it was sent, it included */
 	int64_t sent_us;
-	InferMonitorMark mark; /* the monitor's, set by infer_admission_take() */
+	/* set by infer_admission_take() */
+	InferMonitorMark mark;
+	InferDialMark dial;
 } InferPermit;
 
 /* How a request ended. */
 typedef struct InferOutcome
 {
 	InferVerdict verdict;
-	InferReason reason;     /* what the monitor hears; NONE of a success */
+	InferReason reason;     /* what the monitor and the dials hear; NONE of a success */
 	bool unsent;            /* the permit was not used */
-	double draw;            /* [0, 1), for the jitter of a cooldown */
+	double draw;            /* [0, 1), for the jitter of a cooldown or a dial */
 	int64_t rtt_us;         /* of a success; <= 0: not known, moves the limit only */
 	int units;              /* of a success: admission units, usually 1 */
 	int64_t retry_after_us; /* of an overload; < 0 = none given */

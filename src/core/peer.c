@@ -4,6 +4,8 @@
  */
 #include "core/peer.h"
 
+#include "core/monitor.h"
+
 /* Failures that are further apart are no run: nobody knows what was between. */
 #define RUN_GAP_US INT64_C(60000000)
 
@@ -118,13 +120,11 @@ infer_dial_take(InferDial *d, int64_t now_us)
 }
 
 /* The delay is from dial to dial: what the dial itself took is a part of it. */
-void
-infer_dial_failed(InferDial *d, const InferDialMark *mark, int64_t now_us, double draw)
+static void
+on_failure(InferDial *d, const InferDialMark *mark, int64_t now_us, double draw)
 {
 	int64_t wait_us;
 
-	if (mark->epoch != d->epoch)
-		return;
 	if (d->delay_us == 0 || (d->up_us != 0 && now_us - d->up_us > RESET_AFTER_US))
 		d->delay_us = FIRST_DELAY_US;
 	else
@@ -140,15 +140,55 @@ infer_dial_failed(InferDial *d, const InferDialMark *mark, int64_t now_us, doubl
 	d->up_us = 0;
 }
 
-void
-infer_dial_connected(InferDial *d, const InferDialMark *mark, int64_t now_us)
+static void
+on_connection(InferDial *d, int64_t now_us)
 {
-	if (mark->epoch != d->epoch)
-		return;
 	if (d->up_us == 0)
 		d->up_us = now_us;
 	d->epoch += d->closed;
 	d->closed = false;
+}
+
+/* What the end of a request says of connections. */
+typedef enum Connection
+{
+	UNKNOWN,
+	NONE,     /* could not be made */
+	LOST,     /* was made, at some time */
+	ANSWERED, /* somebody is there now */
+} Connection;
+
+static Connection
+connection_of(InferReason reason, InferVerdict verdict)
+{
+	switch (reason)
+	{
+		case INFER_REASON_LOOKUP_FAILED:
+		case INFER_REASON_CONNECT_FAILED:
+		case INFER_REASON_TLS_FAILED:
+			return NONE;
+		case INFER_REASON_DISCONNECTED:
+		case INFER_REASON_INCOMPLETE_REPLY:
+		case INFER_REASON_MALFORMED_REPLY:
+			return LOST;
+		case INFER_REASON_SERVER_ERROR:
+			return ANSWERED;
+		default:
+			return infer_monitor_health(reason, verdict) == INFER_HEALTH_ALIVE ? ANSWERED : UNKNOWN;
+	}
+}
+
+void
+infer_dial_hear(InferDial *d, const InferDialMark *mark, InferReason reason, InferVerdict verdict,
+				int64_t now_us, double draw)
+{
+	bool is_news = mark->epoch == d->epoch;
+	Connection connection = connection_of(reason, verdict);
+
+	if (connection == NONE && is_news)
+		on_failure(d, mark, now_us, draw);
+	else if (connection == ANSWERED || (connection == LOST && is_news))
+		on_connection(d, now_us);
 }
 
 void

@@ -13,11 +13,13 @@
  *
  * InferDial: backoff of connections, for all sessions together.  failures.md 4.2; P39, P40.
  *   The first dial waits for nothing.  After a connection that failed (lookup, connect, TLS) the
- *   next dial leaves 50 ms after the last one, then 60, 72 ... 500 ms (x 1.2, +-10 %); one leaves
- *   at a time until one is answered, or has hung for as long as the longest wait.  The delay starts
- *   at 50 ms again only after 5 seconds without a failed connection, counted from an answer.
+ *   next dial leaves 50 ms after the last one, then 60, 72 ... 500 ms (x 1.2, +-10 %), one at a
+ *   time, until something is heard: an answer to whatever request, or the end of a connection that
+ *   was made since.  A dial of which nothing is heard does not hold the next one up for longer than
+ *   the longest delay: it may be connected, and its answer may take a while.  The delay starts at
+ *   50 ms again only after 5 seconds without a failed connection, counted from an answer.
  *   Requests that had left already when the first one failed are a burst: their failures count
- *   as one.
+ *   as one.  A request on a connection that is still open counts as a dial: nobody knows before.
  *
  * InferDeadModels: models that a server has said it does not have (404, model not found), so that
  * nobody asks again until the placement changes (version), or a minute has passed: servers load
@@ -74,7 +76,7 @@ extern int64_t infer_peer_patience_ends_us(const InferPeer *p, int64_t began_us,
 /* Memory must be zero before the first use. */
 typedef struct InferDial
 {
-	uint32_t epoch;   /* counts failures and recoveries */
+	uint32_t epoch;   /* counts failures, and answers that opened */
 	bool closed;      /* a connection failed, and none has been made since */
 	int64_t delay_us; /* between the last dial and the next; 0 = none has failed yet */
 	int64_t next_us;  /* closed: when the next one may leave */
@@ -94,10 +96,10 @@ extern int infer_dial_room(const InferDial *d, int64_t now_us);
 extern int64_t infer_dial_opens_us(const InferDial *d, int64_t now_us);
 /* Requests leave, as many as there was room for. */
 extern InferDialMark infer_dial_take(InferDial *d, int64_t now_us);
-/* A request of that mark has ended: no connection (draw in [0, 1)); answered, or at least
- * connected; or never left. */
-extern void infer_dial_failed(InferDial *d, const InferDialMark *mark, int64_t now_us, double draw);
-extern void infer_dial_connected(InferDial *d, const InferDialMark *mark, int64_t now_us);
+/* A request has ended; draw in [0, 1). */
+extern void infer_dial_hear(InferDial *d, const InferDialMark *mark, InferReason reason,
+							InferVerdict verdict, int64_t now_us, double draw);
+/* ... or never left: another one may. */
 extern void infer_dial_unsent(InferDial *d, const InferDialMark *mark, int64_t now_us);
 
 /* Models that are not there -------------------------------------------------------------------- */

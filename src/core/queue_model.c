@@ -183,8 +183,6 @@ infer_queue_release(InferQueueModel *m, InferReservation *reservation,
 InferQueueEnd
 infer_queue_end(InferReason reason, InferVerdict verdict, bool loading)
 {
-	if (verdict == INFER_VERDICT_IGNORE)
-		return INFER_QUEUE_DROPPED;
 	switch (reason)
 	{
 		case INFER_REASON_NONE:
@@ -208,6 +206,9 @@ infer_queue_end(InferReason reason, InferVerdict verdict, bool loading)
 		case INFER_REASON_INTERNAL:
 			/* ours: nobody was asked, or we did not wait */
 			return INFER_QUEUE_DROPPED;
+		case INFER_REASON_TIMEOUT:
+			/* unless the caller gave it no time */
+			return verdict == INFER_VERDICT_IGNORE ? INFER_QUEUE_DROPPED : INFER_QUEUE_FAILED;
 		default:
 			return INFER_QUEUE_FAILED;
 	}
