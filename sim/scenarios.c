@@ -106,6 +106,26 @@ job_J6(int64_t rows, const Variant *v)
 	return statement(w, rows, (double) rows * 0.1 / 256, v);
 }
 
+Result
+after_a_short_one(int64_t rows, int slots, const Variant *v)
+{
+	World *w = begin(v);
+	Result result = {0};
+	int session;
+
+	w->server.slots = slots;
+	w->server.queue = 0;
+	instance_new(w);
+	session_new(w, 0, 500, INFER_PRIORITY_NORMAL, w->now);
+	world_run(w, INT64_MAX);
+	session = session_new(w, 0, rows, INFER_PRIORITY_NORMAL, w->now + SECOND);
+	world_run(w, INT64_MAX);
+	check_end(w);
+	result.seconds = seconds(&w->sessions[session]);
+	result.ratio = (double) rows * 0.1 / slots / result.seconds;
+	return finish(w, v, result);
+}
+
 /* J4: the session's own work is all there is. */
 Result
 job_no_latency(const Variant *v)

@@ -41,6 +41,8 @@ extern Result job_J2(int64_t rows, const Variant *v);
 extern Result job_J3(const Variant *v);
 extern Result job_J6(int64_t rows, const Variant *v);
 extern Result job_no_latency(const Variant *v);
+/* So many rows on so many slots, 256 of J6's say, after a short statement on the same server. */
+extern Result after_a_short_one(int64_t rows, int slots, const Variant *v);
 /* So many slots become 64; use is that from 10 s after the change on. */
 extern Result recovery(int from, int queue, const Variant *v);
 /* Instances that know nothing of each other on one server; queue < 0: it queues. */

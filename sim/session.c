@@ -86,15 +86,13 @@ static void
 session_begin(World *w, int which)
 {
 	Session *s = &w->sessions[which];
-	int warm = infer_limiter_warm(&w->instances[s->instance].admission.limiter);
-	InferWindowConfig config = {.start = warm > 16 ? warm : 16,
-								.min = 1,
+	InferWindowConfig config = {.min = 1,
 								.max = w->window_max,
 								.step_coef = 1,
 								.latency_floor = w->window_floor,
-								.slow_start = warm == 0,
 								.means = w->window_means};
 
+	infer_limiter_begin_window(&w->instances[s->instance].admission.limiter, 16, &config);
 	infer_window_init(&s->window, &config);
 	s->alive = true;
 	s->begun_us = w->now;

@@ -549,11 +549,24 @@ test_limiter_dry_run(void)
 static void
 test_limiter_warm(void)
 {
+	InferWindowConfig window = {0};
+
 	setup(16, 1);
-	CHECK(infer_limiter_warm(&l) == 0);
+	infer_limiter_begin_window(&l, 4, &window);
+	CHECK(window.start == 16 && window.slow_start);
 	overload();
 	learn(1000);
-	CHECK(infer_limiter_warm(&l) == 8);
+	infer_limiter_begin_window(&l, 4, &window);
+	CHECK(window.start == 8 && !window.slow_start);
+	infer_limiter_begin_window(&l, 12, &window);
+	CHECK(window.start == 12 && !window.slow_start);
+	/* nothing has ended the limit's slow start */
+	l.slow_start = true;
+	infer_limiter_begin_window(&l, 4, &window);
+	CHECK(window.slow_start);
+	infer_limiter_set_adaptive(&l, false);
+	infer_limiter_begin_window(&l, 4, &window);
+	CHECK(!window.slow_start);
 }
 
 /* A random life: in flight is never above the limit when granted, and zero at the end. */

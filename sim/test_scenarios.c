@@ -212,6 +212,18 @@ test_adaptive_R9_memory(void)
 	}
 }
 
+/* Ours: the window of a later statement does not keep the limit where short ones have left it. */
+static void
+test_adaptive_short_before_long(void)
+{
+	EACH_SEED(3)
+	{
+		CHECK(seen("short, long", after_a_short_one(20000, 256, VARIANT(.blind = false))).ratio >=
+			  0.93);
+		CHECK(seen("short, long", after_a_short_one(10000, 1000, VARIANT(0))).seconds <= 2.2);
+	}
+}
+
 /* Ours: a limit that is not used does not grow. Without the estimate of use, which binds too. */
 static void
 test_adaptive_unused(void)
@@ -424,6 +436,7 @@ main(void)
 	TEST(adaptive_R7_floor);
 	TEST(adaptive_R8_slow_start);
 	TEST(adaptive_R9_memory);
+	TEST(adaptive_short_before_long);
 	TEST(adaptive_unused);
 	TEST(must_recover);
 	TEST(must_share_between_instances);

@@ -248,20 +248,45 @@ foreach my $session (@sessions)
 is(scalar(@{ $cooling{done} // [] }), 12, 'fault_F50, fault_F52: all are answered when the servers are well');
 
 # ----------------------------------------------------------------------------------------------
-# fault_F93: batches do not wait for each other: as many are under way as the window says, all the
-# time. Nobody says how many the server takes; the second statement.
+# fault_F93: batches do not wait for each other: as many are under way as may be, all the time. Nobody
+# says how many the server takes; the second statement. That many are what its window and the key's
+# limit both allow. It begins with what the key has learnt, and is too short for the limit to grow
+# (core/limiter.h, ENDING) until its last batches are sent; so the figures at its end, which have
+# grown in the meantime, would say more than ever could be under way.
 
-server('batches', $mock, max_batch_size => 16);
 given('base_ms=100', 'dim=8');
-my $plan;
-$plan = ask(qq{SET pg_inference.streaming_mode = automatic; EXPLAIN (ANALYZE, FORMAT JSON)
-	SELECT infer.embed('batches/m', 'embed $_ ' || i) FROM generate_series(1, 10000) i}) foreach 1 .. 2;
-my %figure = $plan =~ /"(Window|Requests|Execution Time)": ([\d.]+)/g;
-my $waves = ceil(10000 / 16 / $figure{Window});
-note(join ', ', (map { "$_ $figure{$_}" } sort keys %figure), "waves $waves");
-cmp_ok($figure{Window}, '>=', 16, 'fault_F93: many batches at a time');
-cmp_ok($figure{'Execution Time'}, '<=', $waves * 100 * ($ENV{PG_INFERENCE_LONG} ? 1.2 : 2.5),
-	'fault_F93: the statement takes as long as that many batches side by side');
+
+# The second of two statements of a new key.
+sub batches
+{
+	my ($key) = @_;
+	my ($limit, $plan);
+
+	server($key, $mock, max_batch_size => 16);
+	foreach (1 .. 2)
+	{
+		$limit = admission($key, 'floor(current_limit)');
+		$plan = ask(qq{SET pg_inference.streaming_mode = automatic; EXPLAIN (ANALYZE, FORMAT JSON)
+			SELECT infer.embed('$key/m', '$key $_ ' || i) FROM generate_series(1, 10000) i});
+	}
+	my %figure = $plan =~ /"(Window Min|Peak In Flight|Execution Time)": ([\d.]+)/g;
+	$figure{window} = min($limit, $figure{'Window Min'});
+	$figure{ratio} = $figure{'Execution Time'} / (ceil(10000 / 16 / $figure{window}) * 100);
+	note(join ', ', map { "$_ $figure{$_}" } sort keys %figure);
+	return \%figure;
+}
+
+# Who else uses the machine does not disturb each of five; the fault would.
+my $most = $ENV{PG_INFERENCE_LONG} ? 1.2 : 1.5;
+my $figure;
+foreach my $try (1 .. 5)
+{
+	$figure = batches("batches $try");
+	last if $figure->{ratio} <= $most;
+}
+cmp_ok($figure->{window}, '>=', 16, 'fault_F93: many batches at a time');
+cmp_ok($figure->{'Peak In Flight'}, '>=', $figure->{window}, 'fault_F93: as many are under way as may be');
+cmp_ok($figure->{ratio}, '<=', $most, 'fault_F93: the statement takes as long as that many batches side by side');
 
 # ----------------------------------------------------------------------------------------------
 # fault_F94: a thousand requests in flight cost nothing while they wait.

@@ -2,8 +2,8 @@
  * call/lane.c - what one client may have in flight under one admission key.
  *
  * The key's limit is shared, and knows overload and the server's use; the window is the client's
- * own, and knows how long its answers take.  A new client starts where the key is, if the key has
- * learnt something, else with limiter_start, and doubles as long as latency does not rise.
+ * own, and knows how long its answers take.  A new client starts where the key is, at least with
+ * limiter_start, and doubles as long as the key does and latency does not rise.
  *
  * Calls with the option max_concurrency have a lane of their own, which it bounds; so have those of
  * another priority.
@@ -20,7 +20,6 @@
 static void
 start_window(InferLane *lane)
 {
-	int warm;
 	InferWindowConfig config = {
 		.min = infer_guc_congestion_min_window,
 		.max = infer_guc_congestion_max_window > 0 ? infer_guc_congestion_max_window : WINDOW_MAX,
@@ -29,12 +28,9 @@ start_window(InferLane *lane)
 		.means = true,
 	};
 
-	lane->limit = infer_admission_limit(lane->key, &warm);
+	lane->limit = infer_admission_limit(lane->key, infer_guc_limiter_start, &config);
 	if (lane->cap > 0)
 		config.max = Min(config.max, lane->cap);
-	/* a key may start higher than that, when it has been told what its server takes */
-	config.start = Max(warm > 0 ? warm : lane->limit, infer_guc_limiter_start);
-	config.slow_start = warm == 0;
 	infer_window_init(&lane->window, &config);
 }
 

@@ -135,10 +135,17 @@ infer_limiter_limit(const InferLimiter *l)
 	return l->config.adaptive ? integral(l, l->window) : l->config.ceiling;
 }
 
-int
-infer_limiter_warm(const InferLimiter *l)
+/*
+ * A limit that has never been in anybody's way may be far from what the server takes, as after
+ * short statements.  A window that crept there would keep it where it is.
+ */
+void
+infer_limiter_begin_window(const InferLimiter *l, int64_t least, InferWindowConfig *window)
 {
-	return l->service.samples > 0 || !l->config.adaptive ? infer_limiter_limit(l) : 0;
+	int limit = infer_limiter_limit(l);
+
+	window->start = limit > least ? limit : least;
+	window->slow_start = l->config.adaptive && (l->slow_start || l->service.samples == 0);
 }
 
 /* Spreading: growth opens as fast as to double within one latency. */

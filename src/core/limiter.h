@@ -45,6 +45,7 @@
 #include "core/peer.h"
 #include "core/service.h"
 #include "core/types.h"
+#include "core/window.h"
 
 #define INFER_RULE_SLOW_START (1u << 0)
 #define INFER_RULE_USED       (1u << 1)
@@ -142,8 +143,10 @@ extern void infer_limiter_set_adaptive(InferLimiter *l, bool adaptive);
 
 /* The limit: floor(window), 1 .. ceiling. */
 extern int infer_limiter_limit(const InferLimiter *l);
-/* The limit for a new scan's window to start at; 0 = nothing is known yet. */
-extern int infer_limiter_warm(const InferLimiter *l);
+/* How a new scan's window begins: where the limit is, but at `least`, and in slow start if the
+ * limit is, or if nothing is known yet. Sets these two of *window. */
+extern void infer_limiter_begin_window(const InferLimiter *l, int64_t least,
+									   InferWindowConfig *window);
 /* How many may be sent now, >= 0. In a dry run: what would be refused is counted by take(). */
 extern int infer_limiter_room(InferLimiter *l, int64_t now_us);
 /* When there may be room without any release; INT64_MAX = only a release helps. */

@@ -31,8 +31,7 @@
  *   on an answer     exactly one of: infer_window_sample() for a success with a latency,
  *                    infer_window_overload() for an overload; nothing for any other verdict.
  *                    in_flight is what this scan has in flight, the answered request included.
- *   at a new scan    start = infer_limiter_warm() of the key's limiter if that knows anything (then
- *                    without slow start), else limiter_start with slow start.
+ *   at a new scan    infer_limiter_begin_window() of the key's limiter.
  */
 #ifndef INFER_CORE_WINDOW_H
 #define INFER_CORE_WINDOW_H

@@ -266,14 +266,14 @@ infer_admission_config(InferKey key)
 }
 
 int
-infer_admission_limit(InferKey key, int *warm)
+infer_admission_limit(InferKey key, int64_t least, InferWindowConfig *window)
 {
 	const InferAdmission *admission = &entries[key].admission;
 	int limit;
 
 	LWLockAcquire(partition_lock(key), LW_SHARED);
 	limit = infer_limiter_limit(&admission->limiter);
-	*warm = infer_limiter_warm(&admission->limiter);
+	infer_limiter_begin_window(&admission->limiter, least, window);
 	LWLockRelease(partition_lock(key));
 	return limit;
 }

@@ -36,8 +36,8 @@ typedef int InferKey; /* index into the table; valid for the life of the postmas
 extern InferKey infer_admission_key(const char *key, const InferAdmissionConfig *config,
 									bool *conflict);
 extern InferAdmissionConfig infer_admission_config(InferKey key);
-/* The key's limit now, and what it has learnt for a new scan to start with (0 = nothing yet). */
-extern int infer_admission_limit(InferKey key, int *warm);
+/* The key's limit now, and how a new scan's window begins; see infer_limiter_begin_window(). */
+extern int infer_admission_limit(InferKey key, int64_t least, InferWindowConfig *window);
 
 /* A request's permit, and what must be remembered for giving it back. */
 typedef struct InferTicket
