@@ -30,49 +30,136 @@ CREATE FOREIGN DATA WRAPPER pg_inference
 	VALIDATOR infer.fdw_validator;
 
 --
--- Models. Written through the functions below only; the trigger tells all sessions of changes,
--- also of those that a restore or a superuser makes by hand.
+-- Models, and the servers each runs on: its placements, a set whose version only grows. Written
+-- through the functions below only; the triggers count the version up and tell all sessions of
+-- changes, also of those that a restore or a superuser makes by hand.
 --
+
+CREATE SEQUENCE infer.set_versions AS bigint;
 
 CREATE TABLE infer.model_catalog (
 	name text COLLATE "C" NOT NULL,
 	task text COLLATE "C" NOT NULL,
-	server text COLLATE "C" NOT NULL,
-	remote_model text COLLATE "C" NOT NULL,
 	owner text COLLATE "C" NOT NULL,
 	input_price double precision,
 	output_price double precision,
+	set_version bigint NOT NULL DEFAULT 0,
 	CONSTRAINT model_catalog_pkey PRIMARY KEY (name),
 	CONSTRAINT model_catalog_input_price CHECK (input_price >= 0 AND input_price < 'Infinity'),
 	CONSTRAINT model_catalog_output_price CHECK (output_price >= 0 AND output_price < 'Infinity')
 );
 
--- Readable, as the view below is, so that an owner of a database who is no superuser can dump it.
-REVOKE ALL ON TABLE infer.model_catalog FROM PUBLIC;
+CREATE TABLE infer.placement_catalog (
+	model text COLLATE "C" NOT NULL,
+	server text COLLATE "C" NOT NULL,
+	remote_model text COLLATE "C" NOT NULL,
+	version text COLLATE "C",
+	weight double precision NOT NULL DEFAULT 1,
+	feeds text[] COLLATE "C",
+	ts_range tstzrange,
+	is_primary boolean NOT NULL DEFAULT false,
+	service_class text COLLATE "C",
+	set_version bigint NOT NULL DEFAULT 0,
+	CONSTRAINT placement_catalog_pkey PRIMARY KEY (model, server, remote_model),
+	CONSTRAINT placement_catalog_model FOREIGN KEY (model) REFERENCES infer.model_catalog (name)
+		ON DELETE CASCADE,
+	CONSTRAINT placement_catalog_version CHECK (version ~ '^(0|[1-9][0-9]{0,4})[.][0-9]{2}$'),
+	CONSTRAINT placement_catalog_weight CHECK (weight > 0 AND weight < 'Infinity')
+);
+
+-- Readable, as the views below are, so that an owner of a database who is no superuser can dump it.
+REVOKE ALL ON TABLE infer.model_catalog, infer.placement_catalog FROM PUBLIC;
+REVOKE ALL ON SEQUENCE infer.set_versions FROM PUBLIC;
 GRANT SELECT ON TABLE infer.model_catalog TO PUBLIC;
+GRANT SELECT ON TABLE infer.placement_catalog TO PUBLIC;
+GRANT SELECT ON SEQUENCE infer.set_versions TO PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('infer.model_catalog', '');
+SELECT pg_catalog.pg_extension_config_dump('infer.placement_catalog', '');
+SELECT pg_catalog.pg_extension_config_dump('infer.set_versions', '');
 
 CREATE FUNCTION infer.note_model_change()
 RETURNS trigger
 AS 'MODULE_PATHNAME', 'infer_note_model_change'
 LANGUAGE C;
 
+CREATE FUNCTION infer.count_model_version()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'infer_count_model_version'
+LANGUAGE C;
+
+CREATE FUNCTION infer.count_placement_version()
+RETURNS trigger
+AS 'MODULE_PATHNAME', 'infer_count_placement_version'
+LANGUAGE C;
+
 REVOKE ALL ON FUNCTION infer.note_model_change() FROM PUBLIC;
+REVOKE ALL ON FUNCTION infer.count_model_version() FROM PUBLIC;
+REVOKE ALL ON FUNCTION infer.count_placement_version() FROM PUBLIC;
 
 CREATE TRIGGER note_change
 	AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON infer.model_catalog
 	FOR EACH STATEMENT EXECUTE FUNCTION infer.note_model_change();
+CREATE TRIGGER count_version
+	BEFORE INSERT OR UPDATE ON infer.model_catalog
+	FOR EACH ROW EXECUTE FUNCTION infer.count_model_version();
+CREATE TRIGGER keep_version
+	AFTER DELETE ON infer.model_catalog
+	FOR EACH ROW EXECUTE FUNCTION infer.count_model_version();
+CREATE TRIGGER keep_versions
+	BEFORE TRUNCATE ON infer.model_catalog
+	FOR EACH STATEMENT EXECUTE FUNCTION infer.count_model_version();
+CREATE TRIGGER note_change
+	AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON infer.placement_catalog
+	FOR EACH STATEMENT EXECUTE FUNCTION infer.note_model_change();
+CREATE TRIGGER count_version
+	BEFORE INSERT OR UPDATE ON infer.placement_catalog
+	FOR EACH ROW EXECUTE FUNCTION infer.count_placement_version();
+CREATE TRIGGER count_dropped
+	AFTER DELETE ON infer.placement_catalog
+	FOR EACH ROW EXECUTE FUNCTION infer.count_placement_version();
+CREATE TRIGGER count_versions
+	AFTER TRUNCATE ON infer.placement_catalog
+	FOR EACH STATEMENT EXECUTE FUNCTION infer.count_placement_version();
 
 ALTER TABLE infer.model_catalog ENABLE ALWAYS TRIGGER note_change;
+ALTER TABLE infer.model_catalog ENABLE ALWAYS TRIGGER count_version;
+ALTER TABLE infer.model_catalog ENABLE ALWAYS TRIGGER keep_version;
+ALTER TABLE infer.model_catalog ENABLE ALWAYS TRIGGER keep_versions;
+ALTER TABLE infer.placement_catalog ENABLE ALWAYS TRIGGER note_change;
+ALTER TABLE infer.placement_catalog ENABLE ALWAYS TRIGGER count_version;
+ALTER TABLE infer.placement_catalog ENABLE ALWAYS TRIGGER count_dropped;
+ALTER TABLE infer.placement_catalog ENABLE ALWAYS TRIGGER count_versions;
 
+-- A row a model; its server and remote model are those of its only placement.
 CREATE VIEW infer.models AS
-	SELECT name, task, server, remote_model, owner, input_price, output_price
-	FROM infer.model_catalog;
+	SELECT m.name, m.task, p.server, p.remote_model, m.owner, m.input_price, m.output_price,
+		coalesce(p.placements, 0) AS placements, m.set_version
+	FROM infer.model_catalog AS m
+	LEFT JOIN (
+		SELECT model, count(*)::integer AS placements,
+			CASE WHEN count(*) = 1 THEN min(server) END AS server,
+			CASE WHEN count(*) = 1 THEN min(remote_model) END AS remote_model
+		FROM infer.placement_catalog GROUP BY model
+	) AS p ON p.model = m.name;
 
 GRANT SELECT ON infer.models TO PUBLIC;
 
-CREATE FUNCTION infer.create_model(name text, task text, server text,
+CREATE VIEW infer.placements AS
+	SELECT p.model, p.server, p.remote_model, p.version, p.weight, p.feeds, p.ts_range,
+		p.is_primary, p.service_class,
+		CASE WHEN s.oid IS NULL THEN 'no such server'
+			WHEN w.fdwname <> 'pg_inference' THEN 'not an inference server'
+			WHEN NOT EXISTS (SELECT FROM pg_catalog.pg_options_to_table(s.srvoptions)
+				WHERE option_name = 'url') THEN 'the server has no url'
+		END AS problem
+	FROM infer.placement_catalog AS p
+	LEFT JOIN pg_catalog.pg_foreign_server AS s ON s.srvname = p.server
+	LEFT JOIN pg_catalog.pg_foreign_data_wrapper AS w ON w.oid = s.srvfdw;
+
+GRANT SELECT ON infer.placements TO PUBLIC;
+
+CREATE FUNCTION infer.create_model(name text, task text, server text DEFAULT NULL,
 	remote_model text DEFAULT NULL, input_price double precision DEFAULT NULL,
 	output_price double precision DEFAULT NULL)
 RETURNS void
@@ -81,7 +168,7 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION infer.alter_model(name text, server text DEFAULT NULL,
 	remote_model text DEFAULT NULL, input_price double precision DEFAULT NULL,
-	output_price double precision DEFAULT NULL)
+	output_price double precision DEFAULT NULL, reset text[] DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_alter_model'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -89,6 +176,32 @@ LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION infer.drop_model(name text)
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_drop_model'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION infer.add_placement(model text, server text, remote_model text DEFAULT NULL,
+	version text DEFAULT NULL, weight double precision DEFAULT NULL, feeds text[] DEFAULT NULL,
+	ts_range tstzrange DEFAULT NULL, is_primary boolean DEFAULT NULL,
+	service_class text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_add_placement'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION infer.alter_placement(model text, server text, remote_model text DEFAULT NULL,
+	version text DEFAULT NULL, weight double precision DEFAULT NULL, feeds text[] DEFAULT NULL,
+	ts_range tstzrange DEFAULT NULL, is_primary boolean DEFAULT NULL,
+	service_class text DEFAULT NULL, reset text[] DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_alter_placement'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION infer.drop_placement(model text, server text, remote_model text DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_drop_placement'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
+CREATE FUNCTION infer.replace_placements(model text, placements jsonb, version bigint)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_replace_placements'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 --
@@ -257,16 +370,16 @@ LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
 -- A model of this database that several names stand for has a row for each.
 CREATE VIEW infer.stat_models AS
-	SELECT s.database, m.name AS model, s.server, s.remote_model, s.task, s.requests, s.rows,
+	SELECT s.database, p.model, s.server, s.remote_model, s.task, s.requests, s.rows,
 		s.latency, s.rows_per_request, s.row_latency, s.input_tokens_per_row,
 		s.output_tokens_per_row, s.last_answer,
 		CASE WHEN s.database = current_database()
-			THEN infer.call_cost(coalesce(m.name, s.server || '/' || s.remote_model), s.task)
+			THEN infer.call_cost(coalesce(p.model, s.server || '/' || s.remote_model), s.task)
 		END AS cost
 	FROM infer._stat_models() AS s
-	LEFT JOIN infer.model_catalog AS m
-		ON s.database = current_database() AND m.server = s.server
-		AND m.remote_model = s.remote_model;
+	LEFT JOIN infer.placement_catalog AS p
+		ON s.database = current_database() AND p.server = s.server
+		AND p.remote_model = s.remote_model;
 
 -- Of all databases; of other roles only for those who may see their statistics.
 CREATE FUNCTION infer._stat_progress(
@@ -389,26 +502,56 @@ COMMENT ON FOREIGN DATA WRAPPER pg_inference IS
 COMMENT ON FUNCTION infer.fdw_validator(text[], oid) IS
 	'Checks the options of servers and user mappings; raises for unknown options and bad values, and for key files or variables named by a role that may not read server files';
 
+COMMENT ON SEQUENCE infer.set_versions IS
+	'Versions of sets of placements, of all models';
 COMMENT ON TABLE infer.model_catalog IS
 	'Models; written through infer.create_model, alter_model and drop_model only; read infer.models instead';
+COMMENT ON TABLE infer.placement_catalog IS
+	'Placements of models; written through infer.add_placement, alter_placement, drop_placement and replace_placements only; read infer.placements instead';
 COMMENT ON FUNCTION infer.note_model_change() IS
-	'Trigger of infer.model_catalog: has all sessions read it anew';
+	'Trigger of infer.model_catalog and infer.placement_catalog: has all sessions read them anew';
+COMMENT ON FUNCTION infer.count_model_version() IS
+	'Trigger of infer.model_catalog: a changed model, or one that is made again, has a later set_version';
+COMMENT ON FUNCTION infer.count_placement_version() IS
+	'Trigger of infer.placement_catalog: the model of a changed placement has a later set_version';
 COMMENT ON VIEW infer.models IS
-	'Models: name, task, server that serves it, what the server calls it, owning role, prices';
+	'Models: name, task, server that serves it, what the server calls it, owning role, prices, number of placements and version of their set';
 COMMENT ON COLUMN infer.models.name IS 'what calls name it';
 COMMENT ON COLUMN infer.models.task IS 'embed, complete, chat or call';
-COMMENT ON COLUMN infer.models.server IS 'the foreign server that serves it';
+COMMENT ON COLUMN infer.models.server IS 'the foreign server that serves it; NULL: none or several do, see infer.placements';
 COMMENT ON COLUMN infer.models.remote_model IS 'what that server calls it';
 COMMENT ON COLUMN infer.models.owner IS 'the role that may alter and drop it';
 COMMENT ON COLUMN infer.models.input_price IS 'what a million input tokens cost; NULL: not known';
 COMMENT ON COLUMN infer.models.output_price IS 'what a million output tokens cost; NULL: not known';
+COMMENT ON COLUMN infer.models.placements IS 'how many placements it has';
+COMMENT ON COLUMN infer.models.set_version IS 'version of its set of placements: larger after each change of the model or one of them';
+COMMENT ON VIEW infer.placements IS
+	'Placements: which servers each model runs on, and as what';
+COMMENT ON COLUMN infer.placements.model IS 'name of the model';
+COMMENT ON COLUMN infer.placements.server IS 'a foreign server that it runs on';
+COMMENT ON COLUMN infer.placements.remote_model IS 'what that server calls it';
+COMMENT ON COLUMN infer.placements.version IS 'version of the model there, M.NN; NULL: not said';
+COMMENT ON COLUMN infer.placements.weight IS 'its share of the work, relative to the others';
+COMMENT ON COLUMN infer.placements.feeds IS 'names of what it has data of; NULL: not said';
+COMMENT ON COLUMN infer.placements.ts_range IS 'times that it has data of; NULL: all';
+COMMENT ON COLUMN infer.placements.is_primary IS 'calls that may change something prefer it';
+COMMENT ON COLUMN infer.placements.service_class IS 'role it plays; NULL: that of the server';
+COMMENT ON COLUMN infer.placements.problem IS 'why it gets no calls: no such server, ...; NULL: nothing that the catalogs know';
 
 COMMENT ON FUNCTION infer.create_model(text, text, text, text, double precision, double precision) IS
-	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server, what the server calls it (default: the name), and what a million input and output tokens cost, in any one currency (default: not known). Needs USAGE on the server, and its ownership if there are prices. Raises if the model exists';
-COMMENT ON FUNCTION infer.alter_model(text, text, text, double precision, double precision) IS
-	'Moves a model to another server or remote model, or changes its prices; NULL leaves each as it is. Needs ownership of the model, and USAGE on the new server; of one that has prices, ownership of the server, too';
+	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server (NULL: none yet, see infer.add_placement), what the server calls it (default: the name), and what a million input and output tokens cost, in any one currency (default: not known). Needs USAGE on the server, and its ownership if there are prices. Raises if the model exists';
+COMMENT ON FUNCTION infer.alter_model(text, text, text, double precision, double precision, text[]) IS
+	'Moves a model with one placement to another server or remote model, or changes its prices; NULL leaves each as it is, those named in reset get their defaults. Needs ownership of the model, and USAGE on the new server; of one that has prices, ownership of its servers, too';
 COMMENT ON FUNCTION infer.drop_model(text) IS
-	'Drops a model. Needs ownership of it. Raises if there is no such model';
+	'Drops a model and its placements. Needs ownership of it. Raises if there is no such model';
+COMMENT ON FUNCTION infer.add_placement(text, text, text, text, double precision, text[], tstzrange, boolean, text) IS
+	'Has a model run on one more server: model, server, what the server calls it (default: what the others do), version (M.NN), weight (default 1), feeds, ts_range, is_primary (default false), service_class. Needs ownership of the model and USAGE on the server; if the model has prices, ownership of its servers, too';
+COMMENT ON FUNCTION infer.alter_placement(text, text, text, text, double precision, text[], tstzrange, boolean, text, text[]) IS
+	'Changes what is said of a placement; remote_model may be left out if the model has one on that server. NULL leaves each as it is, those named in reset get their defaults. Needs ownership of the model';
+COMMENT ON FUNCTION infer.drop_placement(text, text, text) IS
+	'Drops a placement, also the last; remote_model may be left out if the model has one on that server. Needs ownership of the model';
+COMMENT ON FUNCTION infer.replace_placements(text, jsonb, bigint) IS
+	'Replaces all placements of a model by those of a JSON array of objects with the arguments of infer.add_placement as keys. Raises unless the version is beyond the set_version of the model, which it becomes. Needs what add_placement needs';
 
 COMMENT ON TYPE infer.embed_outcome IS
 	'Outcome of try_embed: exactly one of value and error is set';

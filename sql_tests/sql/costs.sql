@@ -92,6 +92,7 @@ RESET ROLE;
 \! mock stat requests
 -- nor an extension in good order
 BEGIN;
+ALTER TABLE infer.placement_catalog DROP CONSTRAINT placement_catalog_model, DROP CONSTRAINT placement_catalog_pkey;
 ALTER TABLE infer.model_catalog DROP CONSTRAINT model_catalog_pkey;
 SELECT cost_in($$SELECT infer.complete('slow', x) FROM costs$$) > 10000 AS dear;
 ALTER SCHEMA infer RENAME TO infer_away;

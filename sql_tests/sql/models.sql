@@ -27,7 +27,7 @@ SELECT infer.create_model('x', 'complete', 'nowhere');
 SELECT infer.create_model('x', 'complete', 'infer_m1', '');
 SELECT infer.create_model(NULL, 'complete', 'infer_m1');
 SELECT infer.create_model('x', NULL, 'infer_m1');
-SELECT infer.create_model('x', 'complete', NULL);
+SELECT infer.create_model('x', 'complete', NULL, 'y');
 -- prices are numbers, not negative
 SELECT infer.create_model('x', 'complete', 'infer_m1', input_price => -0.01);
 SELECT infer.create_model('x', 'complete', 'infer_m1', input_price => 'Infinity');
@@ -47,13 +47,13 @@ SET ROLE infer_models_a;
 -- takes USAGE on the server
 SELECT infer.create_model('x', 'complete', 'infer_m2');
 \echo :LAST_ERROR_SQLSTATE
-SELECT * FROM infer.models ORDER BY name;
+SELECT name, task, server, remote_model, owner, input_price, output_price FROM infer.models ORDER BY name;
 
 -- the catalog itself is closed, but for looking
 SELECT name, owner FROM infer.model_catalog ORDER BY name;
-INSERT INTO infer.model_catalog VALUES ('x', 'complete', 'infer_m2', 'x', 'infer_models_a');
+INSERT INTO infer.model_catalog VALUES ('x', 'complete', 'infer_models_a');
 UPDATE infer.model_catalog SET owner = 'infer_models_a';
-DELETE FROM infer.models;
+DELETE FROM infer.model_catalog;
 
 -- using
 SELECT infer.complete('gen', 'hello') = infer.complete('infer_m1/llama', 'hello') AS same;
@@ -81,7 +81,7 @@ SELECT infer.drop_model('nothing');
 \echo :LAST_ERROR_SQLSTATE
 RESET ROLE;
 SELECT infer.alter_model('gen', server => 'infer_m2');
-SELECT * FROM infer.models ORDER BY name;
+SELECT name, task, server, remote_model, owner, input_price, output_price FROM infer.models ORDER BY name;
 
 -- a model's owner uses it only with USAGE on its server
 SET ROLE infer_models_a;
@@ -127,12 +127,15 @@ SELECT infer.drop_model('gen');
 ROLLBACK;
 
 -- a superuser who writes the catalog by hand is noticed as well
-INSERT INTO infer.model_catalog VALUES ('byhand', 'complete', 'infer_m1', 'x', 'infer_models_b');
+INSERT INTO infer.model_catalog VALUES ('byhand', 'complete', 'infer_models_b');
+INSERT INTO infer.placement_catalog VALUES ('byhand', 'infer_m1', 'x');
 SELECT infer.complete('byhand', 'hello') IS NOT NULL AS answered;
 UPDATE infer.model_catalog SET task = 'embed' WHERE name = 'byhand';
 SELECT infer.complete('byhand', 'hello');
+\set VERBOSITY terse
 UPDATE infer.model_catalog SET input_price = 'NaN' WHERE name = 'byhand';
 UPDATE infer.model_catalog SET output_price = -1 WHERE name = 'byhand';
+\set VERBOSITY default
 SELECT infer.drop_model('byhand');
 
 -- an owner that is gone: superusers only

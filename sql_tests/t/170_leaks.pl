@@ -208,7 +208,7 @@ my (undef, $refused) = run('what a guest sees', q{SET ROLE guest;
 	SELECT * FROM pg_user_mapping; SELECT pg_read_file('} . $owner . q{'); SELECT infer.complete('good', 'x');
 	SELECT * FROM infer.stat_admission; SELECT * FROM infer.stat_models; SELECT infer.stat_reset();
 	INSERT INTO infer.model_catalog SELECT * FROM infer.model_catalog;
-	UPDATE infer.model_catalog SET server = 'mine'; SELECT infer.alter_model('good', 'mine'); SELECT infer.drop_model('good')}, on_error_stop => 0);
+	UPDATE infer.placement_catalog SET server = 'mine'; SELECT infer.alter_model('good', 'mine'); SELECT infer.drop_model('good')}, on_error_stop => 0);
 is(scalar(() = $refused =~ /ERROR:  42501/g), 10, 'fault_F80: an ordinary role is refused ten times') or diag($refused);
 is(ask('SET ROLE guest; SELECT count(*) FROM infer.statement_errors()'), 0, 'fault_F80: and sees no errors of others');
 
@@ -235,7 +235,8 @@ $node->safe_psql('postgres', 'CREATE DATABASE again OWNER owner TEMPLATE templat
 $node->safe_psql('again', q{CREATE EXTENSION pg_inference; GRANT USAGE ON FOREIGN DATA WRAPPER pg_inference TO owner});
 my (undef, $trouble) = run_command([ 'psql', '-Xq', '-v', 'VERBOSITY=verbose', '-f', "$folder/by_owner.sql", '-d',
 		$node->connstr('again') . ' user=owner' ]);
-is(join("\n", $trouble =~ /ERROR:  (.*)/g), join("\n", '42P06: schema "infer" already exists', '42501: must be owner of extension pg_inference', '42501: permission denied for table model_catalog'),
+is(join("\n", $trouble =~ /ERROR:  (.*)/g), join("\n", '42P06: schema "infer" already exists', '42501: must be owner of extension pg_inference', '42501: permission denied for table model_catalog',
+		'42501: permission denied for table placement_catalog', '42501: permission denied for sequence set_versions'),
 	'fault_F82: an owner restores all but what takes a superuser');
 $node->safe_psql('again', q{SELECT infer.create_model('good', task => 'complete', server => 's')}, connstr => $node->connstr('again') . ' user=owner');
 is($node->safe_psql('again', 'SELECT count(b) > 0 FROM v', connstr => $node->connstr('again') . ' user=owner'),

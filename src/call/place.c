@@ -279,6 +279,13 @@ infer_places_make(InferClass *class)
 	}
 	if (usable == 0)
 		refuse(class);
+	/* the first that may be used, until batches choose among them */
+	for (int i = 0; usable > 0 && i < class->nplaces; i++)
+		if (class->places[i].barred == INFER_REASON_NONE)
+		{
+			class->places[0] = class->places[i];
+			class->nplaces = 1;
+		}
 	infer_sizes_refresh(class);
 }
 

@@ -160,6 +160,12 @@ infer_errcode_config(void)
 	return MAKE_SQLSTATE('R', 'C', 'C', 'F', 'G');
 }
 
+int
+infer_errcode_no_placement(void)
+{
+	return MAKE_SQLSTATE('R', 'C', 'N', 'P', 'L');
+}
+
 const char *
 infer_report_reason(InferReason reason)
 {

@@ -36,5 +36,7 @@ extern char *infer_report_cause(const InferFailure *failure);
 extern void infer_report_failure(const InferFailure *failure) __attribute__((noreturn));
 /* errcode() for configuration mistakes: class RC, the reason CFG. */
 extern int infer_errcode_config(void);
+/* ... of a model that runs on no server: NPL. */
+extern int infer_errcode_no_placement(void);
 
 #endif

@@ -15,6 +15,7 @@
 #include "foreign/foreign.h"
 #include "pg/report.h"
 #include "registry/models.h"
+#include "registry/placements.h"
 #include "registry/registry.h"
 #include "registry/servers.h"
 #include "utils/builtins.h"
@@ -172,30 +173,43 @@ infer_task_fits(const char *has, InferTask wanted)
 	return false;
 }
 
-/* A target of one placement, of which nothing is said but where it is. */
 static InferTarget *
-infer_make_target(const char *model, Oid server, const char *remote_model)
+infer_make_target(const char *model, int max_places)
 {
 	InferTarget *target = palloc0(sizeof(InferTarget));
-	InferPlacement *place = palloc0(sizeof(InferPlacement));
 
-	place->server = infer_server_read(server);
-	place->remote_model = pstrdup(remote_model);
-	place->input_price = place->output_price = INFER_PRICE_UNKNOWN;
-	place->version = INFER_VERSION_NONE;
-	place->weight = 1.0;
-	place->ts_from = PG_INT64_MIN;
-	place->ts_to = PG_INT64_MAX;
 	target->model = pstrdup(model);
-	target->nplaces = 1;
-	target->places = place;
+	target->places = palloc0(sizeof(InferPlacement) * max_places);
 	return target;
 }
 
+static void
+infer_add_place(InferTarget *target, const InferModel *model, const InferPlacementRow *row,
+				InferServer *server)
+{
+	InferPlacement *place = &target->places[target->nplaces++];
+
+	place->server = server;
+	place->remote_model = row->remote_model;
+	place->input_price = model->input_price;
+	place->output_price = model->output_price;
+	place->version = row->version;
+	place->weight = row->weight;
+	place->feeds = (const char **) row->feeds;
+	place->nfeeds = row->nfeeds;
+	place->ts_from = row->ts_from;
+	place->ts_to = row->ts_to;
+	place->is_primary = row->is_primary;
+	place->service_class = row->service_class;
+}
+
+/* What a server that is gone, or has lost its url, leaves behind does not count, as long as there
+ * are others. */
 static InferTarget *
 infer_read_named_target(const InferModel *row, InferTask task)
 {
-	InferTarget *target;
+	InferTarget *target = infer_make_target(row->name, list_length(row->placements));
+	ListCell *cell;
 
 	if (!infer_task_fits(row->task, task))
 		ereport(ERROR,
@@ -204,17 +218,36 @@ infer_read_named_target(const InferModel *row, InferTask task)
 						infer_task_name(task)),
 				 errhint("Use infer.%s(), or name a model for %s; infer.models lists the models.",
 						 row->task, infer_task_name(task))));
-	target =
-		infer_make_target(row->name, infer_server_find(row->server, row->name), row->remote_model);
-	target->places[0].input_price = row->input_price;
-	target->places[0].output_price = row->output_price;
-	return target;
+	target->set_version = row->set_version;
+	foreach (cell, row->placements)
+	{
+		InferPlacementRow *placement = lfirst(cell);
+		InferServer *server = infer_server_read_usable(placement->server);
+
+		if (server != NULL)
+			infer_add_place(target, row, placement, server);
+	}
+	if (target->nplaces > 0)
+		return target;
+	if (row->placements == NIL)
+		ereport(ERROR,
+				(errcode(infer_errcode_no_placement()),
+				 errmsg("model \"%s\" has no placement", row->name),
+				 errdetail("There is no server that it runs on."),
+				 errhint("Add one with infer.add_placement('%s', server => '...').", row->name)));
+	/* raises, for it is not usable */
+	infer_server_read(
+		infer_server_find(((InferPlacementRow *) linitial(row->placements))->server, row->name));
+	return NULL; /* not reached */
 }
 
 static InferTarget *
 infer_read_addressed_target(const char *model, InferTask task)
 {
 	const char *slash = strchr(model, '/');
+	InferPlacementRow row = infer_placement_default;
+	InferModel unpriced = {.input_price = INFER_PRICE_UNKNOWN, .output_price = INFER_PRICE_UNKNOWN};
+	InferTarget *target;
 	char *server;
 
 	/* a raw body can name the model itself */
@@ -231,7 +264,10 @@ infer_read_addressed_target(const char *model, InferTask task)
 			 errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER pg_inference OPTIONS "
 					 "(url '...'), or put the name of a server and a slash before the model.",
 					 quote_identifier(server))));
-	return infer_make_target(model, infer_server_find(server, NULL), slash + 1);
+	row.remote_model = pstrdup(slash + 1);
+	target = infer_make_target(model, 1);
+	infer_add_place(target, &unpriced, &row, infer_server_read(infer_server_find(server, NULL)));
+	return target;
 }
 
 /* Reads the catalogs. */
@@ -313,14 +349,16 @@ infer_read_facts(const char *model, InferModelFacts *facts)
 
 	memset(facts, 0, sizeof(*facts));
 	row = infer_model_read(model);
-	if (row != NULL)
+	if (row != NULL && row->placements != NIL)
 	{
-		facts->server = get_foreign_server_oid(row->server, true);
-		facts->remote_model = row->remote_model;
+		InferPlacementRow *placement = linitial(row->placements);
+
+		facts->server = get_foreign_server_oid(placement->server, true);
+		facts->remote_model = placement->remote_model;
 		facts->input_price = Max(row->input_price, 0);
 		facts->output_price = Max(row->output_price, 0);
 	}
-	else if (slash != NULL)
+	else if (row == NULL && slash != NULL)
 	{
 		facts->server = get_foreign_server_oid(pnstrdup(model, slash - model), true);
 		facts->remote_model = pstrdup(slash + 1);

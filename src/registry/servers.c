@@ -64,16 +64,36 @@ infer_server_version(Oid serverid)
 	return version;
 }
 
+/* Perhaps without an url. */
+static InferServer *
+infer_server_of(ForeignServer *foreign)
+{
+	InferServer *server = palloc0(sizeof(InferServer));
+
+	server->oid = foreign->serverid;
+	server->version = infer_server_version(foreign->serverid);
+	server->name = foreign->servername;
+	infer_options_read_server(foreign->options, server);
+	return server;
+}
+
+InferServer *
+infer_server_read_usable(const char *name)
+{
+	ForeignServer *foreign = GetForeignServerByName(name, true);
+	InferServer *server;
+
+	if (foreign == NULL || !infer_is_our_server(foreign))
+		return NULL;
+	server = infer_server_of(foreign);
+	return server->url != NULL ? server : NULL;
+}
+
 InferServer *
 infer_server_read(Oid serverid)
 {
-	ForeignServer *foreign = GetForeignServer(serverid);
-	InferServer *server = palloc0(sizeof(InferServer));
+	InferServer *server = infer_server_of(GetForeignServer(serverid));
 
-	server->oid = serverid;
-	server->version = infer_server_version(serverid);
-	server->name = foreign->servername;
-	infer_options_read_server(foreign->options, server);
 	if (server->url == NULL)
 		ereport(ERROR,
 				(errcode(infer_errcode_config()), errmsg("server \"%s\" has no url", server->name),

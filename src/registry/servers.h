@@ -12,6 +12,9 @@ extern Oid infer_server_find(const char *name, const char *model);
 /* Reads it into palloc'd memory; raises if it has no url. */
 extern InferServer *infer_server_read(Oid serverid);
 extern bool infer_server_has_usage(Oid serverid, Oid userid);
+/* The server of that name, palloc'd; NULL if there is none, it is another wrapper's, or has no url.
+ */
+extern InferServer *infer_server_read_usable(const char *name);
 /* Raises 42501 unless userid has USAGE. */
 extern void infer_server_require_usage(Oid serverid, const char *name, Oid userid);
 extern bool infer_server_is_owner(Oid serverid, Oid userid);
