@@ -280,7 +280,7 @@ serve_cut(Connection *c, const char *path)
 static Next
 serve(Connection *c, const char *path)
 {
-	if (strcmp(path, "/ok") == 0 || strcmp(path, "/secret") == 0)
+	if (strcmp(path, "/ok") == 0 || strcmp(path, "/secret") == 0 || strcmp(path, "/head") == 0)
 		answer(c->fd, "200 OK", "", TEXT);
 	else if (strcmp(path, "/informed") == 0)
 	{
@@ -368,7 +368,11 @@ read_request(Connection *c, char *path, size_t path_size)
 			continue;
 		header = strcasestr(c->in, "\r\nContent-Length:");
 		want = (size_t) (body + 4 - c->in) + (header != NULL ? strtoul(header + 17, NULL, 10) : 0);
-		snprintf(path, path_size, "%.*s", (int) strcspn(c->in + 5, " "), c->in + 5);
+		header = c->in + strcspn(c->in, " ") + 1; /* behind the method */
+		snprintf(path, path_size, "%.*s", (int) strcspn(header, " "), header);
+		if (strcmp(path, "/head") == 0)
+			snprintf(c->server->last_head, sizeof(c->server->last_head), "%.*s",
+					 (int) (body - c->in), c->in);
 		if (strcmp(path, "/secret") == 0)
 		{
 			header = strcasestr(c->in, "\r\nAuthorization: ");

@@ -22,6 +22,7 @@ typedef struct BadServer
 	atomic_int target;      /* requests of /target */
 	atomic_long sent;       /* body bytes sent by /endless */
 	char last_secret[64];   /* value of the last Authorization header for /secret */
+	char last_head[1024];   /* of /head: all before its body, cut */
 } BadServer;
 
 extern int badserver_start(BadServer *server); /* 0 or -1 */

@@ -314,6 +314,113 @@ test_address_check(void)
 	ok(asked == 2, "the check sees address and port");
 }
 
+/* What a probe is: no body, a connection of its own, one header of the answer. */
+static void
+test_get(void)
+{
+	InferHttpRequest r = request(bad_url("/head"));
+	InferTransfer *transfer;
+	int connections;
+	int open;
+
+	give_back(run(&r)); /* leaves a connection */
+	connections = atomic_load(&bad.connections);
+	open = atomic_load(&bad.open);
+	r.get = true;
+	r.own_connection = true;
+	transfer = run(&r);
+	ok(body_is(transfer, TEXT) && infer_transfer_result(transfer)->bytes_sent == 0 &&
+		   strncmp(bad.last_head, "GET /head HTTP/1.1\r\n", 20) == 0 &&
+		   strcasestr(bad.last_head, "content-length") == NULL,
+	   "GET has no body");
+	give_back(transfer);
+	give_back(run(&r));
+	ok(atomic_load(&bad.connections) == connections + 2, "a connection of its own is a new one");
+	ok(reaches(&bad.open, open), "... and is closed");
+
+	/* the same handle */
+	r = request(bad_url("/head"));
+	transfer = run(&r);
+	ok(infer_transfer_result(transfer)->bytes_sent == 13 && strncmp(bad.last_head, "POST ", 5) == 0,
+	   "after a GET a POST is one");
+	ok(strcmp(infer_transfer_result(transfer)->address, "127.0.0.1") == 0,
+	   "the address that it was sent to");
+	ok(infer_transfer_result(transfer)->watched[0] == '\0', "no header is watched");
+	give_back(transfer);
+	connections = atomic_load(&bad.connections);
+	give_back(run(&r));
+	ok(atomic_load(&bad.connections) == connections, "... and its connection is kept");
+
+	r.url = bad_url("/rate");
+	r.watch_header = "X-RateLimit-Remaining-Requests";
+	transfer = run(&r);
+	ok(strcmp(infer_transfer_result(transfer)->watched, "3") == 0, "a watched header");
+	give_back(transfer);
+	r.url = bad_url("/ok");
+	transfer = run(&r);
+	ok(infer_transfer_result(transfer)->watched[0] == '\0', "... that is not there");
+	give_back(transfer);
+}
+
+static void
+expect_address(const InferHttpRequest *r, const char *address, const char *name)
+{
+	InferTransfer *transfer = run(r);
+	const InferHttpResult *result = infer_transfer_result(transfer);
+
+	ok(result->wire.status == (address[0] != '\0' ? 200 : 0) &&
+		   strcmp(result->address, address) == 0,
+	   name);
+	give_back(transfer);
+}
+
+/* A name that nobody knows, which stands for what the request says. */
+static void
+test_known_address(void)
+{
+	char url[64];
+	char host[64];
+	InferHttpRequest r;
+	int asked = 0;
+
+	snprintf(url, sizeof(url), "http://hang.invalid:%d/head", bad.port);
+	r = request(url);
+	r.own_connection = true;
+	r.address = "127.0.0.1";
+	atomic_store(&hook_resolver_hangs, 1);
+	expect_address(&r, "127.0.0.1", "fail_P73 a known address is connected to");
+	ok(atomic_load(&hook_resolvers_busy) == 0, "... and nobody looks the name up");
+	snprintf(host, sizeof(host), "\r\nHost: hang.invalid:%d\r\n", bad.port);
+	ok(strstr(bad.last_head, host) != NULL, "... under its name");
+	atomic_store(&hook_resolver_hangs, 0);
+
+	r.address = "127.0.0.2";
+	expect_not_left(&r, INFER_WIRE_CONNECT, 500, "another address takes the place of the first");
+	r.address = "127.0.0.1";
+	expect_address(&r, "127.0.0.1", "... and that one its place");
+	r.address = NULL;
+	expect_address(&r, "127.0.0.1", "fail_P73 it is remembered");
+	r.fresh_lookup = true;
+	expect_address(&r, "", "fail_P73 unless the name is to be looked up");
+	r.fresh_lookup = false;
+	expect_address(&r, "", "... and is forgotten then");
+
+	/* given back before it had begun: the handle's next request knows of no address */
+	r.address = "127.0.0.1";
+	give_back(infer_transport_submit(transport, &r));
+	r.address = NULL;
+	expect_address(&r, "", "what has not begun leaves nothing behind");
+
+	r.address = "127.0.0.1";
+	r.check_address = refuse;
+	r.check_arg = &asked;
+	expect_not_left(&r, INFER_WIRE_DENIED, 500, "a known address is judged like any other");
+	ok(asked == 1, "... once");
+	r.check_address = NULL;
+	r.address = "::1";
+	expect_not_left(&r, INFER_WIRE_CONNECT, 500, "an IPv6 address, where nobody listens");
+}
+
 /* A line of the head is one line, whatever the caller makes of it. */
 static void
 test_header_lines(void)
@@ -746,6 +853,8 @@ main(int argc, char **argv)
 	test_sizes();
 	test_not_left();
 	test_address_check();
+	test_get();
+	test_known_address();
 	test_header_lines();
 	test_tls_settings();
 	test_timeout();

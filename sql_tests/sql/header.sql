@@ -43,6 +43,9 @@ SELECT o, pg_temp.says(o) FROM unnest(ARRAY[
   '{"is_sequenced": true}', '{"sequence_key": "k"}', '{"is_sequenced": 1}',
   '{"Priority": "LOW"}', '{"deadline": 1}']::jsonb[]) AS o;
 
+-- a list has an end
+SELECT pg_temp.says(jsonb_build_object('nodes', (SELECT jsonb_agg('n' || i) FROM generate_series(1, 65) AS i)));
+
 -- the setting takes the same, and nothing else
 CREATE FUNCTION pg_temp.sets(value text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

@@ -31,17 +31,22 @@
 static const char *const fixed_headers[] = {"Content-Type: application/json", "Expect:"};
 #define NFIXED (sizeof(fixed_headers) / sizeof(fixed_headers[0]))
 
+static void
+copy_address(char *into, const char *ip)
+{
+	size_t len = strnlen(ip, INFER_ADDRESS_LEN - 1);
+
+	memcpy(into, ip, len);
+	into[len] = '\0';
+}
+
 static bool
 address_allowed(InferTransfer *transfer, const char *ip, int port)
 {
-	size_t len;
-
 	if (transfer->check_address == NULL || transfer->check_address(transfer->check_arg, ip, port))
 		return true;
 	transfer->denied = true;
-	len = strnlen(ip, INFER_ADDRESS_LEN - 1);
-	memcpy(transfer->denied_address, ip, len);
-	transfer->denied_address[len] = '\0';
+	copy_address(transfer->denied_address, ip);
 	return false;
 }
 
@@ -67,6 +72,7 @@ on_prerequest(void *arg, char *peer_ip, char *local_ip, int peer_port, int local
 	if (!address_allowed(transfer, peer_ip, peer_port))
 		return CURL_PREREQFUNC_ABORT;
 	transfer->left = true;
+	copy_address(transfer->result.address, peer_ip);
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -246,6 +252,7 @@ infer_transfer_clear(InferTransfer *transfer)
 		transfer->secret.data = NULL;
 	}
 	infer_transfer_forget_identity(transfer);
+	infer_transfer_forget_address(transfer);
 	if (transfer->body.cap > BODY_KEPT)
 		infer_buf_free(&transfer->body);
 	else
@@ -389,6 +396,12 @@ set_limits(InferTransfer *transfer, const InferHttpRequest *request)
 		transfer->max_idle_s = request->max_idle_s;
 		curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, max_age(request->max_idle_s));
 	}
+	if (transfer->own_connection != request->own_connection)
+	{
+		transfer->own_connection = request->own_connection;
+		curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request->own_connection ? 1L : 0L);
+		curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, request->own_connection ? 1L : 0L);
+	}
 	if (transfer->max_response_size != request->max_response_size)
 	{
 		/* a Content-Length above it ends the transfer before its body */
@@ -398,15 +411,29 @@ set_limits(InferTransfer *transfer, const InferHttpRequest *request)
 	transfer->body.max = request->max_response_size;
 }
 
-bool
-infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request)
+/* Naming a body makes it a POST; without one it may not be NULL, or curl would read it from a
+ * callback. */
+static bool
+set_method(InferTransfer *transfer, const InferHttpRequest *request)
 {
 	CURL *easy = transfer->easy;
 
+	if (request->get)
+		return curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L) == CURLE_OK;
+	return curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->body_len) ==
+			   CURLE_OK &&
+		   curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body_len > 0 ? request->body : "") ==
+			   CURLE_OK;
+}
+
+bool
+infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request)
+{
 	transfer->user = request->user;
 	transfer->check_address = request->check_address;
 	transfer->check_arg = request->check_arg;
-	transfer->body_len = request->body_len;
+	transfer->watch_header = request->watch_header;
+	transfer->body_len = request->get ? 0 : request->body_len;
 	transfer->started_us = infer_monotonic_us();
 	transfer->handshake = false;
 	transfer->left = false;
@@ -423,12 +450,9 @@ infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request)
 	transfer->result.rate = (InferHttpRate){-1, -1, -1, -1};
 
 	if (!set_url(transfer, request->url) || !set_headers(transfer, request) ||
+		!infer_transfer_set_address(transfer, request) ||
 		!infer_transfer_set_tls(transfer, &request->tls))
 		return false;
 	set_limits(transfer, request);
-	/* never NULL: curl would read the body from a callback then */
-	return curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t) request->body_len) ==
-			   CURLE_OK &&
-		   curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body_len > 0 ? request->body : "") ==
-			   CURLE_OK;
+	return set_method(transfer, request);
 }

@@ -1,8 +1,9 @@
 /*
- * http/curl_private.h - what the four files of the curl engine share.
+ * http/curl_private.h - what the five files of the curl engine share.
  *
  * curl_engine.c  the transport: submit, step, release; lists of transfers; deadline
  * curl_easy.c    one transfer's handle: options, callbacks, the latch and the veto
+ * curl_address.c  which address a name stands for
  * curl_tls.c     whom a transfer trusts, and as whom it connects
  * curl_result.c  from CURLcode and what the callbacks saw to InferHttpResult
  *
@@ -20,8 +21,6 @@
  * connection stays usable, unless it goes on for ever. */
 #define INFER_ERROR_BODY_KEPT    (64 * 1024)
 #define INFER_ERROR_BODY_DROPPED (1024 * 1024)
-
-#define INFER_ADDRESS_LEN 46 /* INET6_ADDRSTRLEN */
 
 typedef enum InferTransferState
 {
@@ -65,11 +64,17 @@ struct InferTransfer
 	int timeout_ms;
 	int connect_timeout_ms;
 	int max_idle_s;
+	bool own_connection;
 	size_t max_response_size;
 
 	/* the secret header heads the list of this request and is wiped with it */
 	struct curl_slist secret;
 	size_t secret_len;
+
+	const char *watch_header;
+
+	/* what this request's name is said to stand for: a list of one, or of none */
+	struct curl_slist resolve;
 
 	InferTlsText authorities; /* what the handle is set to, NULL: the system's */
 	InferTlsText identity;    /* of this request, wiped with it */
@@ -117,6 +122,10 @@ extern void infer_transfer_free(InferTransfer *transfer);
 extern bool infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request);
 /* Forgets the request (the secret first of all), keeps the handle. */
 extern void infer_transfer_clear(InferTransfer *transfer);
+
+/* curl_address.c; false without memory, or if the url has no host */
+extern bool infer_transfer_set_address(InferTransfer *transfer, const InferHttpRequest *request);
+extern void infer_transfer_forget_address(InferTransfer *transfer);
 
 /* curl_tls.c; false without memory, or where the TLS library cannot do it */
 extern bool infer_transfer_fix_tls(InferTransfer *transfer); /* what holds for all requests */

@@ -84,10 +84,13 @@ extern int infer_guc_retry;                      /* user, InferRetryPolicy, not_
 extern int infer_guc_retry_budget;               /* superuser, per cent, 20; 100 = off */
 extern char *infer_guc_routing;                  /* user, jsonb text, {} */
 extern int infer_guc_short_timeout;              /* user, ms, 2 s */
+extern int infer_guc_stage1_retries;             /* user, 2 */
+extern int infer_guc_stage2_retries;             /* user, 2 */
 extern int infer_guc_statement_call_budget; /* user, 0 = off; calls sent (attempts not counted) */
 extern double infer_guc_statement_cost_budget; /* user, 0 = off */
 extern int infer_guc_statement_token_budget;   /* user, 0 = off; guessed, then as answers report */
 extern int infer_guc_streaming_mode;           /* user, InferStreamingMode */
+extern double infer_guc_test_percent;          /* user, 50 */
 extern int infer_guc_truncated;                /* user, InferTruncated, error */
 extern int infer_guc_usage_day_offset;         /* superuser, days, 0 */
 extern int infer_guc_usage_save_interval;      /* reload, ms, 10 s */

@@ -18,6 +18,9 @@ int infer_guc_long_timeout = 20000;
 int infer_guc_medium_timeout = 5000;
 char *infer_guc_routing = NULL;
 int infer_guc_short_timeout = 2000;
+int infer_guc_stage1_retries = 2;
+int infer_guc_stage2_retries = 2;
+double infer_guc_test_percent = 50;
 
 /* An unknown key would silently route nothing, a wrong value fail every call. */
 static bool
@@ -61,4 +64,16 @@ infer_guc_define_route(void)
 							   &infer_guc_routing, "{}", PGC_USERSET, 0, check_routing, NULL, NULL);
 	define_duration_timeout("pg_inference.short_timeout", "Timeout of calls of duration SHORT.",
 							&infer_guc_short_timeout, 2000);
+	DefineCustomIntVariable("pg_inference.stage1_retries",
+							"Other servers of the same node that a call may be sent to.",
+							"After a failure that permits it, and within max_attempts.",
+							&infer_guc_stage1_retries, 2, 0, 100, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.stage2_retries",
+							"Servers of other nodes that a call may be sent to.",
+							"After those of stage 1, and within max_attempts.",
+							&infer_guc_stage2_retries, 2, 0, 100, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("pg_inference.test_percent",
+							 "Share of calls with test_ctl RANDOM that go to a higher version.",
+							 NULL, &infer_guc_test_percent, 50, 0, 100, PGC_USERSET, 0, NULL, NULL,
+							 NULL);
 }

@@ -142,7 +142,7 @@ read_timeout(const Key *key, const JsonbValue *value)
 static InferNames
 read_names(const Key *key, const JsonbValue *value)
 {
-	static const char wanted[] = "an array of names, such as [\"a\", \"b\"]";
+	static const char wanted[] = "an array of at most 64 names, such as [\"a\", \"b\"]";
 	InferNames names = {0};
 	JsonbIterator *it;
 	JsonbIteratorToken token;
@@ -156,7 +156,7 @@ read_names(const Key *key, const JsonbValue *value)
 	{
 		if (token != WJB_ELEM)
 			continue;
-		if (item.type != jbvString || item.val.string.len == 0)
+		if (item.type != jbvString || item.val.string.len == 0 || names.n == INFER_ROUTE_MAX_NAMES)
 			bad_value(key, wanted);
 		names.names[names.n++] = pnstrdup(item.val.string.val, item.val.string.len);
 	}
@@ -189,7 +189,7 @@ read_prefs(const Key *key, const JsonbValue *value, InferHeader *header)
 				bad_value(key, wanted);
 		}
 		else if (token == WJB_VALUE)
-			header->prefs[pref] = read_names(key, &item);
+			header->route.prefs[pref] = read_names(key, &item);
 	}
 }
 
@@ -228,15 +228,15 @@ read_ts_range(const Key *key, const JsonbValue *value, InferHeader *header)
 	range_deserialize(type, DatumGetRangeTypeP(range), &lower, &upper, &empty);
 	if (empty)
 		bad_value(key, wanted);
-	header->has_ts_range = true;
-	header->ts_begin = lower.infinite ? DT_NOBEGIN : DatumGetTimestampTz(lower.val);
-	header->ts_end = upper.infinite ? DT_NOEND : DatumGetTimestampTz(upper.val);
+	header->route.ts_range.set = true;
+	header->route.ts_range.from = lower.infinite ? DT_NOBEGIN : DatumGetTimestampTz(lower.val);
+	header->route.ts_range.to = upper.infinite ? DT_NOEND : DatumGetTimestampTz(upper.val);
 	/* whole microseconds: what is exclusive below begins, and what is inclusive above ends, one on
 	 */
 	if (!lower.infinite && !lower.inclusive)
-		header->ts_begin++;
+		header->route.ts_range.from++;
 	if (!upper.infinite && upper.inclusive)
-		header->ts_end++;
+		header->route.ts_range.to++;
 }
 
 /* Order among requests is kept for those that wait in the database for their turn. */
@@ -263,8 +263,8 @@ set_key(InferHeader *header, const Key *key, const JsonbValue *value)
 					  "\"VLOW\", \"LOW\", \"NORMAL\", \"HIGH\" or \"VHIGH\", or 10 to 50");
 	else if (strcmp(name, "duration") == 0)
 	{
-		header->duration = read_word(key, value, duration_words,
-									 "\"SHORT\", \"MEDIUM\", \"LONG\" or \"EPIC\", or 1 to 4");
+		header->route.duration = read_word(
+			key, value, duration_words, "\"SHORT\", \"MEDIUM\", \"LONG\" or \"EPIC\", or 1 to 4");
 		header->duration_place = header->place;
 	}
 	else if (strcmp(name, "timeout") == 0)
@@ -273,22 +273,22 @@ set_key(InferHeader *header, const Key *key, const JsonbValue *value)
 		header->timeout_place = header->place;
 	}
 	else if (strcmp(name, "nodes") == 0)
-		header->nodes = read_names(key, value);
+		header->route.nodes = read_names(key, value);
 	else if (strcmp(name, "feeds") == 0)
-		header->feeds = read_names(key, value);
+		header->route.feeds = read_names(key, value);
 	else if (strcmp(name, "service_classes") == 0)
-		header->service_classes = read_names(key, value);
+		header->route.service_classes = read_names(key, value);
 	else if (strcmp(name, "route_prefs") == 0)
 		read_prefs(key, value, header);
 	else if (strcmp(name, "version") == 0)
-		header->version = read_version(key, value);
+		header->route.version = read_version(key, value);
 	else if (strcmp(name, "test_ctl") == 0)
-		header->test_ctl =
+		header->route.test_ctl =
 			read_word(key, value, test_words, "\"PROD\", \"TEST\", \"ANY\" or \"RANDOM\"");
 	else if (strcmp(name, "is_mut") == 0)
-		header->is_mut = read_bool(key, value);
+		header->route.is_mut = read_bool(key, value);
 	else if (strcmp(name, "is_solo") == 0)
-		header->is_solo = read_bool(key, value);
+		header->route.is_solo = read_bool(key, value);
 	else if (strcmp(name, "ts_range") == 0)
 		read_ts_range(key, value, header);
 	else if (strcmp(name, "is_sequenced") == 0 || strcmp(name, "sequence_key") == 0)
@@ -351,11 +351,9 @@ infer_header_apply_setting(InferHeader *header)
 void
 infer_header_init(InferHeader *header)
 {
-	*header = (InferHeader){
-		.priority = infer_guc_priority,
-		.duration = INFER_DURATION_MEDIUM,
-		.version = -1,
-	};
+	*header = (InferHeader){.priority = infer_guc_priority};
+	infer_route_request_init(&header->route);
+	header->route.test_percent = infer_guc_test_percent;
 }
 
 int
@@ -370,7 +368,7 @@ infer_header_timeout_ms(const InferHeader *header, int usual_ms)
 
 	if (header->timeout_place > 0 && header->timeout_place >= header->duration_place)
 		return header->timeout_ms;
-	return header->duration_place > 0 ? *by_duration[header->duration] : usual_ms;
+	return header->duration_place > 0 ? *by_duration[header->route.duration] : usual_ms;
 }
 
 bool

@@ -28,18 +28,7 @@
 typedef struct InferHeader
 {
 	InferPriority priority;
-	InferDuration duration;
-	InferNames nodes; /* of lists: none = any */
-	InferNames feeds;
-	InferNames service_classes;
-	InferNames prefs[INFER_ROUTE_PREFS];
-	int version; /* M.NN times 100; -1 = none */
-	InferTestControl test_ctl;
-	bool is_mut;
-	bool is_solo;
-	bool has_ts_range;
-	int64 ts_begin; /* as timestamptz; inclusive */
-	int64 ts_end;   /* exclusive */
+	InferRouteRequest route; /* what a header can say of it; times as timestamptz */
 	/* for infer_header_timeout_ms() */
 	int timeout_ms;
 	int place;          /* which is being laid over */
@@ -47,7 +36,7 @@ typedef struct InferHeader
 	int duration_place; /* ... likewise */
 } InferHeader;
 
-/* The built-in values; the priority is the setting's. */
+/* The built-in values; the priority and test_percent are the settings'. */
 extern void infer_header_init(InferHeader *header);
 
 /* Lays a whole place over it: an object of nothing but routing keys. */

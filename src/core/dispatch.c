@@ -1,0 +1,407 @@
+/*
+ * core/dispatch.c - duration weights of nodes and their lines.  What it does and why:
+ * core/dispatch.h.
+ *
+ * deal() is the heart: it goes through the line in order and says to whom the free weight is due.
+ * Both who asks and who is woken read it, so nobody is woken for what another one may take.
+ */
+#include "core/dispatch.h"
+
+#include <string.h>
+
+#define ABSENT_US  100000
+#define EXPIRED_US 1000000 /* after its time; also between two looks */
+
+static InferDispatchNode *
+nodes_of(InferDispatch *d)
+{
+	return (InferDispatchNode *) (d + 1);
+}
+
+static InferDispatchStake *
+stakes_of(InferDispatch *d)
+{
+	return (InferDispatchStake *) (nodes_of(d) + d->nnodes);
+}
+
+size_t
+infer_dispatch_size(int nnodes, int nstakes)
+{
+	return sizeof(InferDispatch) + sizeof(InferDispatchNode) * (size_t) nnodes +
+		   sizeof(InferDispatchStake) * (size_t) nstakes;
+}
+
+void
+infer_dispatch_init(InferDispatch *d, int nnodes, int nstakes)
+{
+	d->nnodes = nnodes;
+	d->nstakes = nstakes;
+	d->free_stake = INFER_NOBODY;
+	for (int i = 0; i < nnodes; i++)
+		nodes_of(d)[i].first = nodes_of(d)[i].last = INFER_NOBODY;
+	for (int i = nstakes - 1; i >= 0; i--)
+	{
+		stakes_of(d)[i].node = INFER_NOBODY;
+		stakes_of(d)[i].next = d->free_stake;
+		d->free_stake = i;
+	}
+}
+
+/* Nodes and stakes ----------------------------------------------------------------------------- */
+
+/* The node of that label, or the first free one; INFER_NOBODY = there is neither. */
+static int
+find_node(InferDispatch *d, const char *label)
+{
+	InferDispatchNode *nodes = nodes_of(d);
+	int free_one = INFER_NOBODY;
+
+	for (int i = 0; i < d->used_nodes; i++)
+	{
+		if (nodes[i].first == INFER_NOBODY)
+			free_one = free_one == INFER_NOBODY ? i : free_one;
+		else if (strcmp(nodes[i].label, label) == 0)
+			return i;
+	}
+	if (free_one == INFER_NOBODY && d->used_nodes < d->nnodes)
+		free_one = d->used_nodes;
+	return free_one;
+}
+
+static int
+find_stake(InferDispatch *d, int node, int process)
+{
+	InferDispatchStake *stakes = stakes_of(d);
+	int i = nodes_of(d)[node].first;
+
+	while (i != INFER_NOBODY && stakes[i].process != process)
+		i = stakes[i].next;
+	return i;
+}
+
+static void
+unlink_stake(InferDispatch *d, int me)
+{
+	InferDispatchStake *stakes = stakes_of(d);
+	InferDispatchStake *stake = &stakes[me];
+	InferDispatchNode *node = &nodes_of(d)[stake->node];
+
+	if (stake->prev != INFER_NOBODY)
+		stakes[stake->prev].next = stake->next;
+	else
+		node->first = stake->next;
+	if (stake->next != INFER_NOBODY)
+		stakes[stake->next].prev = stake->prev;
+	else
+		node->last = stake->prev;
+}
+
+/* Behind those in line that come first; who is not in line stands at the very end. */
+static void
+link_stake(InferDispatch *d, int me)
+{
+	InferDispatchStake *stakes = stakes_of(d);
+	InferDispatchStake *stake = &stakes[me];
+	InferDispatchNode *node = &nodes_of(d)[stake->node];
+	int after = node->last;
+
+	while (stake->want > 0 && after != INFER_NOBODY &&
+		   (stakes[after].want == 0 || stakes[after].priority < stake->priority))
+		after = stakes[after].prev;
+	stake->prev = after;
+	stake->next = after == INFER_NOBODY ? node->first : stakes[after].next;
+	if (stake->next != INFER_NOBODY)
+		stakes[stake->next].prev = me;
+	else
+		node->last = me;
+	if (after != INFER_NOBODY)
+		stakes[after].next = me;
+	else
+		node->first = me;
+}
+
+/* A stake of nothing, in no line. */
+static int
+new_stake(InferDispatch *d, int node, int process)
+{
+	int me = d->free_stake;
+	InferDispatchStake *stake;
+
+	if (me == INFER_NOBODY)
+		return INFER_NOBODY;
+	stake = &stakes_of(d)[me];
+	d->free_stake = stake->next;
+	*stake = (InferDispatchStake){.node = node, .process = process};
+	link_stake(d, me);
+	return me;
+}
+
+/* Frees a stake in which nothing is left. */
+static void
+drop_if_empty(InferDispatch *d, int me)
+{
+	InferDispatchStake *stake = &stakes_of(d)[me];
+
+	if (stake->held > 0 || stake->expired > 0 || stake->want > 0)
+		return;
+	unlink_stake(d, me);
+	stake->node = INFER_NOBODY;
+	stake->next = d->free_stake;
+	d->free_stake = me;
+}
+
+/* Who goes first ------------------------------------------------------------------------------- */
+
+static bool
+waits_here(const InferDispatchStake *stake, int64_t now_us)
+{
+	bool absent = stake->woken_us != 0 && now_us - stake->woken_us > ABSENT_US;
+
+	return stake->want > 0 && stake->wait == INFER_DISPATCH_HERE && !absent;
+}
+
+/* So many units of that weight can go where so much is in flight. */
+static int
+fitting(const InferDispatch *d, int in_flight, int weight, int want)
+{
+	int n = in_flight < d->max ? (d->max - in_flight) / weight : 0;
+
+	if (n == 0 && in_flight == 0)
+		n = 1;
+	return n < want ? n : want;
+}
+
+/*
+ * Goes through the line in order, up to and including `until`, and returns how many units are due
+ * to that one.  Each of those who wait for weight gets what fits; the first that does not get all
+ * keeps back those behind it.  With who: notes those that are due something and have not been
+ * woken.
+ */
+static int
+deal(InferDispatch *d, int node, int until, int64_t now_us, int32_t *who, int size, int *n)
+{
+	InferDispatchStake *stakes = stakes_of(d);
+	int in_flight = nodes_of(d)[node].weight;
+
+	for (int i = nodes_of(d)[node].first; i != INFER_NOBODY && stakes[i].want > 0;
+		 i = stakes[i].next)
+	{
+		InferDispatchStake *stake = &stakes[i];
+		int due;
+
+		if (i != until && !waits_here(stake, now_us))
+			continue;
+		due = fitting(d, in_flight, stake->weight, stake->want);
+		if (i == until)
+			return due;
+		if (due > 0 && who != NULL && stake->woken_us == 0 && *n < size)
+		{
+			stake->woken_us = now_us;
+			who[(*n)++] = stake->process;
+		}
+		if (due < stake->want)
+			break;
+		in_flight += due * stake->weight;
+	}
+	return 0;
+}
+
+int
+infer_dispatch_wake(InferDispatch *d, int node, int64_t now_us, int32_t *who, int size)
+{
+	int n = 0;
+
+	(void) deal(d, node, INFER_NOBODY, now_us, who, size, &n);
+	return n;
+}
+
+/* Weight --------------------------------------------------------------------------------------- */
+
+/* Takes back what processes hold that do not look; for a process that waits in vain. */
+static void
+take_expired(InferDispatch *d, int node, int64_t now_us)
+{
+	InferDispatchNode *n = &nodes_of(d)[node];
+	InferDispatchStake *stakes = stakes_of(d);
+
+	if (now_us - n->expired_look_us < EXPIRED_US)
+		return;
+	n->expired_look_us = now_us;
+	for (int i = n->first; i != INFER_NOBODY; i = stakes[i].next)
+	{
+		InferDispatchStake *stake = &stakes[i];
+
+		if (stake->held == 0 || now_us - stake->good_until_us < EXPIRED_US)
+			continue;
+		n->weight -= stake->held;
+		stake->expired += stake->held;
+		stake->held = 0;
+	}
+}
+
+/* In line with what it asks for; with its place, unless it is new or its priority is another one.
+ */
+static void
+join(InferDispatch *d, int me, const InferDispatchAsk *ask, int64_t now_us)
+{
+	InferDispatchStake *stake = &stakes_of(d)[me];
+	bool is_new = stake->want == 0;
+	bool moves = is_new || stake->priority != (int) ask->priority;
+
+	if (moves)
+		unlink_stake(d, me);
+	stake->want = ask->want;
+	stake->weight = ask->weight;
+	stake->priority = ask->priority;
+	stake->wait = INFER_DISPATCH_HERE;
+	stake->woken_us = 0;
+	stake->duration = ask->duration;
+	stake->deadline_us = ask->deadline_us;
+	if (is_new)
+		stake->since_us = now_us;
+	if (moves)
+		link_stake(d, me);
+}
+
+int
+infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask, int64_t now_us,
+					int *node)
+{
+	InferDispatchStake *stake;
+	bool is_new;
+	int me;
+	int granted;
+
+	d->max = ask->max;
+	*node = find_node(d, ask->label);
+	if (*node == INFER_NOBODY)
+		return 0;
+	is_new = nodes_of(d)[*node].first == INFER_NOBODY;
+	me = is_new ? INFER_NOBODY : find_stake(d, *node, process);
+	if (me == INFER_NOBODY)
+		me = new_stake(d, *node, process);
+	if (me == INFER_NOBODY)
+	{
+		*node = INFER_NOBODY;
+		return 0;
+	}
+	if (is_new)
+	{
+		InferDispatchNode *fresh = &nodes_of(d)[*node];
+
+		memset(fresh->label, 0, sizeof(fresh->label));
+		strncpy(fresh->label, ask->label, sizeof(fresh->label) - 1);
+		fresh->weight = 0;
+		d->used_nodes = *node >= d->used_nodes ? *node + 1 : d->used_nodes;
+	}
+	join(d, me, ask, now_us);
+	stake = &stakes_of(d)[me];
+	granted = deal(d, *node, me, now_us, NULL, 0, NULL);
+	if (granted == 0)
+	{
+		take_expired(d, *node, now_us);
+		granted = deal(d, *node, me, now_us, NULL, 0, NULL);
+	}
+	if (granted == 0)
+		return 0;
+	if (stake->held == 0 || stake->good_until_us < now_us + ask->lasts_us)
+		stake->good_until_us = now_us + ask->lasts_us;
+	stake->held += granted * stake->weight;
+	nodes_of(d)[*node].weight += granted * stake->weight;
+	stake->wait = INFER_DISPATCH_TRYING;
+	return granted;
+}
+
+/* Takes weight, or as much as it has, from a stake. */
+static void
+put_back(InferDispatch *d, int me, int weight)
+{
+	InferDispatchStake *stake = &stakes_of(d)[me];
+	int gone = weight < stake->expired ? weight : stake->expired;
+	int held = weight - gone < stake->held ? weight - gone : stake->held;
+
+	stake->expired -= gone;
+	stake->held -= held;
+	nodes_of(d)[stake->node].weight -= held;
+}
+
+void
+infer_dispatch_done(InferDispatch *d, int process, int node, int granted, int used, int left,
+					int64_t now_us)
+{
+	int me = find_stake(d, node, process);
+	InferDispatchStake *stake;
+
+	if (me == INFER_NOBODY)
+		return;
+	stake = &stakes_of(d)[me];
+	put_back(d, me, (granted - used) * stake->weight);
+	stake->wait = used < granted ? INFER_DISPATCH_ELSEWHERE : INFER_DISPATCH_HERE;
+	if (used > 0 || left == 0)
+	{
+		unlink_stake(d, me);
+		stake->want = left;
+		stake->since_us = now_us;
+		link_stake(d, me);
+	}
+	drop_if_empty(d, me);
+}
+
+void
+infer_dispatch_give(InferDispatch *d, int process, int node, int weight)
+{
+	int me = find_stake(d, node, process);
+
+	if (me == INFER_NOBODY)
+		return;
+	put_back(d, me, weight);
+	drop_if_empty(d, me);
+}
+
+void
+infer_dispatch_leave(InferDispatch *d, int process, int node)
+{
+	int me = find_stake(d, node, process);
+
+	if (me == INFER_NOBODY || stakes_of(d)[me].want == 0)
+		return;
+	unlink_stake(d, me);
+	stakes_of(d)[me].want = 0;
+	link_stake(d, me);
+	drop_if_empty(d, me);
+}
+
+void
+infer_dispatch_reclaim(InferDispatch *d, int process, void (*wake)(void *arg, int node), void *arg)
+{
+	for (int node = 0; node < d->used_nodes; node++)
+	{
+		int me = find_stake(d, node, process);
+		InferDispatchStake *stake;
+
+		if (me == INFER_NOBODY)
+			continue;
+		stake = &stakes_of(d)[me];
+		put_back(d, me, stake->held + stake->expired);
+		unlink_stake(d, me);
+		stake->want = 0;
+		link_stake(d, me);
+		drop_if_empty(d, me);
+		wake(arg, node);
+	}
+}
+
+const InferDispatchNode *
+infer_dispatch_node(const InferDispatch *d, int i, bool *more)
+{
+	const InferDispatchNode *nodes = (const InferDispatchNode *) (d + 1);
+
+	*more = i < d->used_nodes;
+	return *more && nodes[i].first != INFER_NOBODY ? &nodes[i] : NULL;
+}
+
+const InferDispatchStake *
+infer_dispatch_stake(const InferDispatch *d, int i)
+{
+	return &stakes_of((InferDispatch *) d)[i];
+}
