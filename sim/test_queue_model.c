@@ -176,8 +176,11 @@ test_fail_P48(void)
 	request(INFER_QUEUE_CLEAN, INFER_TASK_CHAT, 0, 160 * MS);
 	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 0) == 100 * MS);
 	/* no sample without a time */
+	now += SEC;
 	request(INFER_QUEUE_CLEAN, INFER_TASK_CHAT, 0, 0);
 	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 0) == 100 * MS);
+	CHECK(infer_queue_heard_us(&m, INFER_TASK_CHAT) == now - SEC);
+	CHECK(infer_queue_heard_us(&m, INFER_TASK_EMBED) == 0);
 	/* tasks are apart */
 	CHECK(infer_queue_latency_us(&m, INFER_TASK_EMBED, 0) == MS);
 }

@@ -88,7 +88,7 @@ worse_sample(double *worst, double sample)
 }
 
 static void
-sample(InferQueueModel *m, const InferQueueReport *report)
+sample(InferQueueModel *m, const InferQueueReport *report, int64_t now_us)
 {
 	InferQueueLatency *l = &m->latency[report->task];
 	double whole = (double) report->elapsed_us;
@@ -96,6 +96,7 @@ sample(InferQueueModel *m, const InferQueueReport *report)
 
 	if (report->elapsed_us <= 0)
 		return;
+	l->heard_us = now_us;
 	if (report->end == INFER_QUEUE_CLEAN)
 	{
 		clean_sample(&l->whole_us, &l->worst_whole_us, whole);
@@ -119,6 +120,12 @@ infer_queue_latency_us(const InferQueueModel *m, InferTask task, int64_t units)
 	if (expected <= 0)
 		return INFER_QUEUE_LATENCY_US;
 	return expected < 1e15 ? (int64_t) expected : (int64_t) 1e15;
+}
+
+int64_t
+infer_queue_heard_us(const InferQueueModel *m, InferTask task)
+{
+	return m->latency[task].heard_us;
 }
 
 /* Penalty and exclusion ------------------------------------------------------------------------ */
@@ -171,7 +178,7 @@ infer_queue_release(InferQueueModel *m, InferReservation *reservation,
 	take_back(m, 1, reservation->weight);
 	if (reservation->epoch != m->epoch || report->end == INFER_QUEUE_DROPPED)
 		return true;
-	sample(m, report);
+	sample(m, report, now_us);
 	infer_queue_penalty(m, report->penalty);
 	if (report->end == INFER_QUEUE_CLEAN)
 		m->step_us = m->raise_us = 0;

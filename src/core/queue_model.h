@@ -63,6 +63,7 @@ typedef struct InferQueueLatency
 	double unit_us;
 	double worst_whole_us; /* others since the last clean one, the largest */
 	double worst_unit_us;
+	int64_t heard_us; /* the last sample of either kind */
 } InferQueueLatency;
 
 typedef struct InferQueueModel
@@ -124,6 +125,9 @@ extern bool infer_queue_excluded(const InferQueueModel *m, int64_t now_us);
 
 /* What a request of so many units is expected to take; units <= 0: not known, a usual one. */
 extern int64_t infer_queue_latency_us(const InferQueueModel *m, InferTask task, int64_t units);
+
+/* When that was heard; 0 = never: what a server took long ago is no reason to avoid it. */
+extern int64_t infer_queue_heard_us(const InferQueueModel *m, InferTask task);
 
 /* loading: the refusal (503) says that the model is not there yet. */
 extern InferQueueEnd infer_queue_end(InferReason reason, InferVerdict verdict, bool loading);

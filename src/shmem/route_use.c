@@ -208,7 +208,7 @@ note_outcome(InferRouteSlot *slot, InferRouteReservation *reservation,
 
 	infer_route_note_incarnation(slot, outcome->incarnation);
 	infer_queue_release(&slot->now.queue, &reservation->queue, &report, now);
-	if (outcome->verdict == INFER_VERDICT_IGNORE)
+	if (report.end == INFER_QUEUE_DROPPED)
 		return;
 	infer_route_note_peer(slot, outcome->reason, outcome->http_status > 0, sent_us, now);
 	if (report.end == INFER_QUEUE_CLEAN || report.end == INFER_QUEUE_BEHIND)
