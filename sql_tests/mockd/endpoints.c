@@ -115,6 +115,15 @@ static void handle_sizes(struct req *r)
     reply_ok(r);
 }
 
+static void handle_probe(struct req *r, double status, const char *good)
+{
+    stats.probes_with_key += r->with_key;
+    if (status == 0) return;
+    if (status != 200) { reply_error(r, (int)status, "not_well", "as the settings say"); return; }
+    buf_str(&r->out, good);
+    reply_ok(r);
+}
+
 void handle(struct req *r)
 {
     char *query = strchr(r->path, '?');
@@ -136,9 +145,12 @@ void handle(struct req *r)
     else if (!strcmp(r->path, "/stats/ledger")) handle_ledger(r);
     else if (!strcmp(r->path, "/control")) handle_control(r, query);
     else if (!strcmp(r->path, "/reset")) { stats_reset(); schedule_clear(); buf_str(&r->out, "{}\n"); reply_ok(r); }
-    else if (!strcmp(r->path, "/health")) { buf_str(&r->out, "{\"status\":\"ok\"}\n"); reply_ok(r); }
-    else if (!strcmp(r->path, "/v1/models")) {
-        buf_str(&r->out, "{\"object\":\"list\",\"data\":[{\"id\":\"mock\",\"object\":\"model\",\"owned_by\":\"mockd\"}]}\n");
-        reply_ok(r);
+    else if (!strcmp(r->path, "/health")) {
+        stats.probes++;
+        handle_probe(r, set.health_status, "{\"status\":\"ok\"}\n");
+    } else if (!strcmp(r->path, "/v1/models")) {
+        stats.model_lists++;
+        handle_probe(r, set.models_status,
+                     "{\"object\":\"list\",\"data\":[{\"id\":\"mock\",\"object\":\"model\",\"owned_by\":\"mockd\"}]}\n");
     } else reply_error(r, 404, "not_found", "no such endpoint");
 }

@@ -293,6 +293,7 @@ static void http_error(struct conn *c, int status, const char *message)
 
 void head_field(struct req *r, const char *name, size_t n, const char *value, size_t len)
 {
+    if (n == 13 && !strncasecmp(name, "authorization", 13)) r->with_key = true;
     if (n == 13 && !strncasecmp(name, "authorization", 13))
         r->authorized = len > 7 && !strncasecmp(value, "Bearer ", 7) && len - 7 == strlen(set.api_key) &&
                         !memcmp(value + 7, set.api_key, len - 7);

@@ -89,6 +89,8 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(redirect_status, 302, 300, 399, "fault redirect: HTTP status")                               \
     X(no_base64, 0, 0, 1, "1: encoding_format=base64 is refused (400), as an older server would")  \
     X(chunked, 0, 0, 1, "1: answers come in chunks, without Content-Length (HTTP/1.1)")            \
+    X(health_status, 200, 0, 599, "HTTP status of GET /health; 0: it is never answered")           \
+    X(models_status, 200, 200, 599, "HTTP status of GET /v1/models")                               \
     X(gzip, 0, 0, 1, "1: answers are gzip'ed for clients that accept it (HTTP/1.1)")
 
 /* name, meaning; each is a setting fault_NAME (per cent of requests) and a marker [[mock:NAME]] */
@@ -194,6 +196,7 @@ extern struct stats {
     uint64_t requests, ok, rejected, failed, faults, abandoned;
     uint64_t executed, prompt_tokens, completion_tokens, duplicate_request_ids;
     uint64_t connections, connections_now, connections_max, bytes_in, bytes_out;
+    uint64_t probes, model_lists, probes_with_key;
     uint64_t reused, of_a_connection_max, stalled, of_fault[FAULT_end];
     uint64_t in_flight, in_flight_max, queued, queued_max, busy;
     double busy_ns, wait_ns, capacity_ns;
@@ -235,7 +238,7 @@ struct req {
     char method[8], path[1024];  /* the path with its query */
     char *body; size_t body_len; /* inside owned, or in the connection's input buffer (HTTP/1.1) */
     struct buf owned;
-    bool authorized, close, accepts_gzip;
+    bool authorized, with_key, close, accepts_gzip;
     uint64_t id_hash;            /* of X-Request-Id or Idempotency-Key, 0 if there is none */
 
     enum api api;

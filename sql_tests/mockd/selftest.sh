@@ -23,6 +23,14 @@ status() { curl -s -o /dev/null -m 5 "$@"; echo $?; } # curl's own exit status
 # --- answers
 check health 200 "$(code /health)"
 check models mock "$(curl -s "$url/v1/models" | json "d['data'][0]['id']")"
+check probes "[1, 1]" "$(curl -s "$url/stats" | json "[d['probes'],d['model_lists']]")"
+curl -s -H 'Authorization: Bearer x' "$url/health" >/dev/null
+check probes-with-key 1 "$(stat probes_with_key)"
+set_ "health_status=503&models_status=404"
+check unhealthy "503 404" "$(code /health) $(code /v1/models)"
+set_ health_status=0
+check unanswered 28 "$(status -m 0.3 "$url/health")"
+set_ ""
 check 404 404 "$(code /nope)"
 check 405 405 "$(code /v1/embeddings)"
 check default-dim 1536 "$(embed '{"model":"m","input":"hello"}' | json "len(d['data'][0]['embedding'])")"
