@@ -43,7 +43,7 @@ for source in sim/world.c sim/session.c sim/check.c sim/scenarios.c; do
     $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
 done
 
-for program in test_core test_route test_stages test_retry test_tally test_window test_limiter test_monitor test_queue_model test_peer test_hedge test_admission test_dispatch test_scenarios test_cost test_sizes test_budget test_histogram test_utilisation test_json test_provider test_stream test_request; do
+for program in test_core test_route test_stages test_retry test_tally test_window test_limiter test_monitor test_queue_model test_peer test_probe test_hedge test_admission test_dispatch test_scenarios test_cost test_sizes test_budget test_histogram test_utilisation test_json test_provider test_stream test_request; do
     # shellcheck disable=SC2086
     if ! $CC $flags -o "$OUT/$program" "sim/$program.c" "$OUT"/*.o -lm; then
         echo "not ok - $program: does not compile" >>"$log"

@@ -23,8 +23,11 @@
 #include "storage/ipc.h"
 #include "storage/sinval.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 
 #include "gateway/gateway.h"
+#include "gateway/internal.h"
+#include "pg/clock.h"
 #include "pg/guc.h"
 #include "pg/wait.h"
 #include "shmem/gateway.h"
@@ -68,6 +71,7 @@ begin(void)
 	if (!infer_gateway_enter())
 		ereport(ERROR, (errmsg("another gateway process of pg_inference is running")));
 	pgstat_report_activity(STATE_IDLE, "no servers in use");
+	infer_prober_init();
 }
 
 static void
@@ -85,14 +89,58 @@ serve_signals(void)
 		ProcessCatchupInterrupt();
 }
 
+/* What pg_stat_activity shows as its query. */
+static void
+show_activity(void)
+{
+	static InferWatchCounts shown;
+	InferWatchCounts now = infer_prober_counts();
+	char text[128];
+
+	if (memcmp(&now, &shown, sizeof(now)) == 0)
+		return;
+	shown = now;
+	if (now.servers == 0)
+		strlcpy(text, "no servers in use", sizeof(text));
+	else
+		snprintf(text, sizeof(text), "watching servers: %d in use, %d failed, %d not ready",
+				 now.servers, now.failed, now.behind);
+	pgstat_report_activity(STATE_IDLE, text);
+}
+
+/* What comes by itself; returns when next. */
+static int64
+tick(int64 now)
+{
+	static int64 next_us;
+
+	if (now >= next_us)
+	{
+		infer_load_turn();
+		next_us = now + (int64) infer_guc_timer_interval * 1000;
+	}
+	return next_us;
+}
+
 void
 infer_gateway_main(Datum arg)
 {
+	MemoryContext turn;
+
 	begin();
+	turn = AllocSetContextCreate(TopMemoryContext, "pg_inference gateway", ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(turn);
 	for (;;)
 	{
+		int64 now = infer_now_us();
+		int64 next_us;
+
 		serve_signals();
 		infer_gateway_beat();
-		infer_wait(-1, BEAT_MS, INFER_WAIT_GATEWAY);
+		next_us = Min(tick(now), infer_prober_turn(now));
+		show_activity();
+		MemoryContextReset(turn);
+		infer_wait(infer_prober_fd(), Min(BEAT_MS, Max(0, (next_us - infer_now_us() + 999) / 1000)),
+				   INFER_WAIT_GATEWAY);
 	}
 }

@@ -13,6 +13,7 @@
 
 #include "core/admission.h"
 #include "pg/guc.h"
+#include "pg/guc_gateway.h"
 #include "pg/guc_route.h"
 
 bool infer_guc_allow_inline_keys = false;
@@ -32,7 +33,6 @@ bool infer_guc_enable = true;
 int infer_guc_failure_cooldown = 1000;
 int infer_guc_failure_patience = 5000;
 int infer_guc_failure_threshold = 3;
-bool infer_guc_gateway = true;
 int infer_guc_hoist_calls = INFER_HOIST_EXACT;
 int infer_guc_invalid_text = INFER_INVALID_TEXT_ERROR;
 bool infer_guc_limiter_adaptive = true;
@@ -291,12 +291,6 @@ define_settings_a_to_m(void)
 							 "Off evaluates calls one after the other, with the same results.",
 							 &infer_guc_enable, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 	define_failure_settings();
-	/* settings of the postmaster can be made only while it starts */
-	if (process_shared_preload_libraries_in_progress)
-		DefineCustomBoolVariable("pg_inference.gateway",
-								 "Starts the gateway process, which watches servers.",
-								 "Calls work without it, but find out themselves who is down.",
-								 &infer_guc_gateway, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_inference.hoist_calls",
 							 "Moves calls out of inner sides of joins and out of sub-queries.",
 							 "exact moves those that are made for each outer row anyway, on also "
@@ -311,6 +305,7 @@ define_settings_a_to_m(void)
 							 &infer_guc_invalid_text, INFER_INVALID_TEXT_ERROR,
 							 invalid_text_choices, PGC_USERSET, 0, NULL, NULL, NULL);
 	define_limiter_settings();
+	/* settings of the postmaster can be made only while it starts */
 	if (process_shared_preload_libraries_in_progress)
 		DefineCustomIntVariable("pg_inference.max_admission_keys",
 								"Number of admission keys that shared memory has room for.",
@@ -453,6 +448,7 @@ infer_guc_init(void)
 {
 	define_settings_a_to_m();
 	define_settings_n_to_z();
+	infer_guc_define_gateway();
 	infer_guc_define_route();
 }
 

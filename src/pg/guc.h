@@ -49,6 +49,7 @@ extern double infer_guc_daily_cost_budget;       /* superuser, 0 = off */
 extern int infer_guc_daily_token_budget;         /* superuser, 0 = off */
 extern int infer_guc_delivery;                   /* user, InferDelivery, single */
 extern int infer_guc_dispatch_batch_size;        /* user, -1 */
+extern int infer_guc_dns_ttl;                    /* reload, ms, 60 s; 0 = off */
 extern bool infer_guc_enable;                    /* user, on */
 extern int infer_guc_epic_timeout;               /* user, ms, 10 min */
 extern int infer_guc_failure_cooldown;           /* superuser, ms, 1 s */
@@ -77,6 +78,8 @@ extern bool infer_guc_place_calls;               /* user, off */
 extern bool infer_guc_plan_time_calls;           /* user; enum allow (true) | error (false) */
 extern double infer_guc_price_seconds;           /* user, 1000 */
 extern int infer_guc_priority;                   /* user, InferPriority, NORMAL */
+extern int infer_guc_probe_connect_timeout;      /* reload, ms, 1 s */
+extern int infer_guc_probe_interval;             /* reload, ms, 5 s; 0 = off */
 extern int infer_guc_random_seed;                /* user, 0 = none */
 extern int infer_guc_request_timeout;            /* user, ms, 60 s */
 extern int infer_guc_retained_memory;            /* user, kB, 64 MB */
@@ -91,6 +94,7 @@ extern double infer_guc_statement_cost_budget; /* user, 0 = off */
 extern int infer_guc_statement_token_budget;   /* user, 0 = off; guessed, then as answers report */
 extern int infer_guc_streaming_mode;           /* user, InferStreamingMode */
 extern double infer_guc_test_percent;          /* user, 50 */
+extern int infer_guc_timer_interval;           /* reload, ms, 1 s */
 extern int infer_guc_truncated;                /* user, InferTruncated, error */
 extern int infer_guc_usage_day_offset;         /* superuser, days, 0 */
 extern int infer_guc_usage_save_interval;      /* reload, ms, 10 s */

@@ -129,6 +129,7 @@ typedef struct InferRouteProbe
 	InferReason reason;      /* NONE: it is there (behind or not) */
 	int http_status;         /* 0 = none */
 	bool behind;             /* it answers that it is not ready */
+	bool untold;             /* it answers, but nothing of whether it is ready */
 	int64 sent_us;           /* when it began */
 	int64 next_us;           /* when the next one is due */
 	const char *address;     /* that it connected to; NULL = it did not */

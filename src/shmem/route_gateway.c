@@ -42,7 +42,7 @@ infer_route_probed(InferRouteRef ref, const InferRouteProbe *probe)
 		slot->address_us = now;
 	}
 	infer_route_note_peer(slot, probe->reason, probe->http_status > 0, probe->sent_us, now);
-	if (probe->http_status > 0)
+	if (probe->http_status > 0 && !probe->untold)
 		infer_route_note_behind(slot, probe->behind, now);
 	if (probe->behind)
 		infer_queue_exclude(&slot->now.queue, 0, now, draw);
