@@ -185,8 +185,16 @@ extern void infer_route_count(InferRouteRef ref, InferRouteEvent event);
 extern void infer_route_drain(InferRouteRef ref, int64 until_us);
 /* What dead models are noted by. */
 extern uint64 infer_route_model(const char *remote_model);
-/* The address that a probe connected to ("": not known), into a buffer of INFER_ROUTE_TEXT. */
+/* The address that a probe connected to not long ago, into a buffer of INFER_ROUTE_TEXT; false:
+ * none is known. */
 extern bool infer_route_address(InferRouteRef ref, char *address);
+/*
+ * For who waits for a server that is down, or not ready: from here on the process's latch is set
+ * whenever any server is back.  First this, then look, then sleep: so no change is missed.  It ends
+ * with the process at the latest; both are idempotent.
+ */
+extern void infer_route_wait_begin(void);
+extern void infer_route_wait_end(void);
 /* The server is gone. */
 extern void infer_route_forget(InferRouteRef ref);
 
@@ -221,5 +229,8 @@ extern void infer_route_reset(void);
 union LWLockPadded;
 extern size_t infer_route_shmem_size(void);
 extern void infer_route_shmem_attach(void *memory, union LWLockPadded *locks, bool found);
+/* ... and of those who wait; no locks. */
+extern size_t infer_route_wait_shmem_size(void);
+extern void infer_route_wait_shmem_attach(void *memory, union LWLockPadded *locks, bool found);
 
 #endif

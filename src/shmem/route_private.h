@@ -48,6 +48,8 @@ extern InferRouteSlot *infer_route_lock_any(int i, LWLockMode mode);
 extern void infer_route_unlock(int i);
 /* Partition lock held exclusively: */
 /* NULL = not said. */
+/* A server is back: sets the latches of those who wait for one. */
+extern void infer_route_wake(void);
 extern void infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation);
 /* answered: with whatever status */
 extern void infer_route_note_peer(InferRouteSlot *slot, InferReason reason, bool answered,

@@ -12,6 +12,7 @@
 #include "utils/memutils.h"
 
 #include "pg/clock.h"
+#include "pg/guc.h"
 #include "pg/random.h"
 #include "shmem/route_private.h"
 
@@ -129,6 +130,14 @@ infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation)
 	slot->incarnations++;
 }
 
+/* It can be used again, and now is written so. */
+static void
+note_back(InferRouteSlot *slot, int64 now_us)
+{
+	slot->since_us = now_us;
+	infer_route_wake();
+}
+
 void
 infer_route_note_behind(InferRouteSlot *slot, bool behind, int64 now_us)
 {
@@ -137,7 +146,7 @@ infer_route_note_behind(InferRouteSlot *slot, bool behind, int64 now_us)
 	else if (!behind && slot->now.behind_since_us > 0)
 	{
 		slot->now.behind_since_us = 0;
-		slot->since_us = now_us;
+		note_back(slot, now_us);
 	}
 }
 
@@ -148,9 +157,11 @@ infer_route_note_peer(InferRouteSlot *slot, InferReason reason, bool answered, i
 {
 	if (answered)
 	{
-		if (infer_peer_failed(&slot->now.peer, now_us))
-			slot->since_us = now_us;
+		bool back = infer_peer_failed(&slot->now.peer, now_us);
+
 		infer_peer_hear_answer(&slot->now.peer, now_us);
+		if (back)
+			note_back(slot, now_us);
 	}
 	else if (reason == INFER_REASON_LOOKUP_FAILED || reason == INFER_REASON_CONNECT_FAILED)
 	{
@@ -259,12 +270,14 @@ void
 infer_route_drain(InferRouteRef ref, int64 until_us)
 {
 	InferRouteSlot *slot = infer_route_lock(ref, LW_EXCLUSIVE);
+	bool ends;
 
 	if (slot == NULL)
 		return;
-	if (until_us == 0 && slot->now.drain_until_us > 0)
-		slot->since_us = infer_now_us();
+	ends = until_us == 0 && slot->now.drain_until_us > 0;
 	slot->now.drain_until_us = until_us;
+	if (ends)
+		note_back(slot, infer_now_us());
 	infer_route_unlock(ref.slot);
 }
 
@@ -276,7 +289,9 @@ infer_route_address(InferRouteRef ref, char *address)
 	address[0] = '\0';
 	if (slot == NULL)
 		return false;
-	memcpy(address, slot->address, sizeof(slot->address));
+	/* without a gateway, nobody would notice that the name stands for another one now */
+	if (infer_now_us() - slot->address_us < (int64) infer_guc_dns_ttl * 1000)
+		memcpy(address, slot->address, sizeof(slot->address));
 	infer_route_unlock(ref.slot);
 	return address[0] != '\0';
 }

@@ -38,6 +38,7 @@ static const SegmentItem items[] = {
 	 infer_observed_shmem_attach},
 	{"pg_inference_progress", infer_progress_shmem_size, 0, infer_progress_shmem_attach},
 	{"pg_inference_route", infer_route_shmem_size, INFER_ROUTE_LOCKS, infer_route_shmem_attach},
+	{"pg_inference_route_wait", infer_route_wait_shmem_size, 0, infer_route_wait_shmem_attach},
 	{"pg_inference_usage", infer_usage_shmem_size, 1, infer_usage_shmem_attach},
 };
 
