@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds and runs the tests that need no server, with the address and undefined-behaviour sanitizers.
 #   sim/run.sh          all tests; one TAP line each, then "sim: N passed, N failed"
-#   sim/run.sh bench    what one embedding costs to read (optimised, no sanitizer)
+#   sim/run.sh bench    what one embedding costs to read, and a routing decision (optimised, no sanitizer)
 #   sim/run.sh simulate ARGUMENTS   the simulator by hand (optimised): see sim/simulate.c
 # CC chooses the compiler; OUT the folder for the programs (build/sim).
 set -eu
@@ -13,8 +13,11 @@ pure="src/core/*.c src/provider/*.c"
 
 if [ "${1:-}" = bench ]; then
     # shellcheck disable=SC2086
-    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/bench_floats" sim/bench_floats.c $pure
-    exec "$OUT/bench_floats"
+    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/bench_floats" sim/bench_floats.c $pure -lm
+    # shellcheck disable=SC2086
+    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/bench_route" sim/bench_route.c $pure -lm
+    "$OUT/bench_floats"
+    exec "$OUT/bench_route"
 fi
 
 if [ "${1:-}" = simulate ]; then
@@ -43,9 +46,11 @@ for source in sim/world.c sim/session.c sim/check.c sim/scenarios.c; do
     $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
 done
 
-for program in test_core test_route test_stages test_retry test_tally test_window test_limiter test_monitor test_queue_model test_peer test_probe test_hedge test_admission test_dispatch test_scenarios test_cost test_sizes test_budget test_histogram test_utilisation test_json test_provider test_stream test_request; do
+for source in sim/test_*.c; do
+    program=$(basename "$source" .c)
+    [ "$program" != test_http ] || continue # needs curl: make check runs it
     # shellcheck disable=SC2086
-    if ! $CC $flags -o "$OUT/$program" "sim/$program.c" "$OUT"/*.o -lm; then
+    if ! $CC $flags -o "$OUT/$program" "$source" "$OUT"/*.o -lm; then
         echo "not ok - $program: does not compile" >>"$log"
         continue
     fi

@@ -105,16 +105,23 @@ static void
 number_nodes(InferRouting *routing)
 {
 	InferRouteDecision *d = routing->decision;
+	uint64_t hashes[INFER_ROUTE_MAX_PLACES]; /* most names differ in them already */
 
 	d->n_nodes = 0;
 	for (int i = 0; i < routing->n; i++)
 	{
+		const char *name = routing->places[i].node;
+		uint64_t hash = infer_route_hash(name);
 		int node = 0;
 
-		while (node < d->n_nodes && !infer_route_same(d->nodes[node].name, routing->places[i].node))
+		while (node < d->n_nodes &&
+			   (hashes[node] != hash || !infer_route_same(d->nodes[node].name, name)))
 			node++;
 		if (node == d->n_nodes)
-			d->nodes[d->n_nodes++] = (InferRouteNode){.name = routing->places[i].node, .rank = -1};
+		{
+			hashes[node] = hash;
+			d->nodes[d->n_nodes++] = (InferRouteNode){.name = name, .rank = -1};
+		}
 		d->places[i].node = node;
 	}
 }

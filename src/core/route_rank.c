@@ -28,7 +28,16 @@ typedef struct NodeKey
 	bool unhealthy;
 	double health_factor;
 	int load_step;
+	double chance;
 } NodeKey;
+
+/* What a node's places add up to, each server once. */
+typedef struct NodeSums
+{
+	double sampled_health;
+	int in_flight;
+	int limit;
+} NodeSums;
 
 /* Do all places near and far count the same? */
 static bool
@@ -74,56 +83,72 @@ is_counted(const InferRouting *routing, int i)
 	return false;
 }
 
-/* What the node's places add up to. */
+/* Adds a place to what its node's add up to. */
 static void
-describe(const InferRouting *routing, int node, NodeKey *key)
+add_place(const InferRouting *routing, int i, NodeSums *sums, NodeKey *key, InferRouteNode *node)
+{
+	const InferRoutePlace *place = &routing->places[i];
+	bool usable = infer_route_usable(routing, i);
+
+	/* to name a server is to name its node, also when the server is out */
+	if (routing->pref[i] < key->pref &&
+		(usable || routing->pref[i] < routing->request->prefs[INFER_ROUTE_PREFER].n))
+		key->pref = routing->pref[i];
+	if (!usable)
+		return;
+	if (!node->usable || routing->decision->places[i].score < node->score)
+		node->score = routing->decision->places[i].score;
+	node->usable = true;
+	node->healthy |= !routing->bad[i];
+	key->far &= !routing->near[i];
+	if (place->node_load > node->load)
+		node->load = place->node_load;
+	if (place->node_health > sums->sampled_health)
+		sums->sampled_health = place->node_health;
+	if (is_counted(routing, i))
+		return;
+	if (!routing->bad[i])
+		node->health_factor += place->health_weight;
+	if (place->limit > 0)
+	{
+		sums->in_flight += place->in_flight;
+		sums->limit += place->limit;
+	}
+}
+
+static void
+describe_nodes(const InferRouting *routing, NodeKey *keys)
 {
 	InferRouteDecision *d = routing->decision;
-	InferRouteNode *it = &d->nodes[node];
-	double sampled_health = 0;
-	int64_t in_flight = 0;
-	int64_t limit = 0;
+	NodeSums sums[INFER_ROUTE_MAX_PLACES];
 
-	*key = (NodeKey){.node = node, .pref = INT_MAX, .far = true};
+	for (int node = 0; node < d->n_nodes; node++)
+	{
+		sums[node] = (NodeSums){0};
+		keys[node] = (NodeKey){.node = node,
+							   .pref = INT_MAX,
+							   .far = true,
+							   .chance = infer_route_draw(routing, OF_NODE + (uint64_t) node)};
+	}
 	for (int i = 0; i < routing->n; i++)
 	{
-		const InferRoutePlace *place = &routing->places[i];
+		int node = d->places[i].node;
 
-		if (d->places[i].node != node)
-			continue;
-		/* to name a server is to name its node, also when the server is out */
-		if (routing->pref[i] < key->pref &&
-			(infer_route_usable(routing, i) ||
-			 routing->pref[i] < routing->request->prefs[INFER_ROUTE_PREFER].n))
-			key->pref = routing->pref[i];
-		if (!infer_route_usable(routing, i))
-			continue;
-		if (!it->usable || d->places[i].score < it->score)
-			it->score = d->places[i].score;
-		it->usable = true;
-		key->far = key->far && !routing->near[i];
-		it->healthy |= !routing->bad[i];
-		if (place->node_load > it->load)
-			it->load = place->node_load;
-		if (place->node_health > sampled_health)
-			sampled_health = place->node_health;
-		if (is_counted(routing, i))
-			continue;
-		if (!routing->bad[i])
-			it->health_factor += place->health_weight;
-		if (place->limit > 0)
-		{
-			in_flight += place->in_flight;
-			limit += place->limit;
-		}
+		add_place(routing, i, &sums[node], &keys[node], &d->nodes[node]);
 	}
-	if (sampled_health > 0)
-		it->health_factor = sampled_health;
-	if (limit > 0 && (double) in_flight / (double) limit > it->load)
-		it->load = (double) in_flight / (double) limit;
-	key->unhealthy = !it->healthy;
-	key->health_factor = it->health_factor;
-	key->load_step = (int) (it->load * LOAD_STEPS + 1e-9);
+	for (int node = 0; node < d->n_nodes; node++)
+	{
+		InferRouteNode *it = &d->nodes[node];
+		double now = sums[node].limit > 0 ? (double) sums[node].in_flight / sums[node].limit : 0;
+
+		if (now > it->load)
+			it->load = now;
+		if (sums[node].sampled_health > 0)
+			it->health_factor = sums[node].sampled_health;
+		keys[node].unhealthy = !it->healthy;
+		keys[node].health_factor = it->health_factor;
+		keys[node].load_step = (int) (it->load * LOAD_STEPS + 1e-9);
+	}
 }
 
 /* < 0: a comes first; 0: strategy decides. */
@@ -156,26 +181,26 @@ take_turns(const InferRouting *routing, NodeKey *keys, int n)
 
 /* smart: is node a to be taken before node b, of equals whose best score is this? */
 static bool
-is_smarter(const InferRouting *routing, int a, int b, double best)
+is_smarter(const InferRouting *routing, const NodeKey *a, const NodeKey *b, double best)
 {
-	const InferRouteNode *nodes = routing->decision->nodes;
+	const InferRouteNode *node_a = &routing->decision->nodes[a->node];
+	const InferRouteNode *node_b = &routing->decision->nodes[b->node];
 	const char *last = routing->request->last_node;
-	bool a_much_worse = nodes[a].score > best * MUCH_WORSE;
-	bool b_much_worse = nodes[b].score > best * MUCH_WORSE;
+	bool a_much_worse = node_a->score > best * MUCH_WORSE;
+	bool b_much_worse = node_b->score > best * MUCH_WORSE;
 
 	if (a_much_worse != b_much_worse)
 		return b_much_worse;
 	if (!infer_route_same(last, NULL))
 	{
-		if (infer_route_same(nodes[a].name, last))
+		if (infer_route_same(node_a->name, last))
 			return true;
-		if (infer_route_same(nodes[b].name, last))
+		if (infer_route_same(node_b->name, last))
 			return false;
 	}
-	if (nodes[a].score != nodes[b].score)
-		return nodes[a].score < nodes[b].score;
-	return infer_route_draw(routing, OF_NODE + (uint64_t) a) <
-		   infer_route_draw(routing, OF_NODE + (uint64_t) b);
+	if (node_a->score != node_b->score)
+		return node_a->score < node_b->score;
+	return a->chance < b->chance;
 }
 
 static void
@@ -196,7 +221,7 @@ break_tie(const InferRouting *routing, NodeKey *keys, int n)
 		NodeKey key = keys[i];
 		int at = i;
 
-		for (; at > 0 && is_smarter(routing, key.node, keys[at - 1].node, best); at--)
+		for (; at > 0 && is_smarter(routing, &key, &keys[at - 1], best); at--)
 			keys[at] = keys[at - 1];
 		keys[at] = key;
 	}
@@ -210,12 +235,13 @@ infer_route_rank(InferRouting *routing)
 	int n = 0;
 
 	find_near(routing);
+	describe_nodes(routing, keys);
+	/* the usable ones, sorted, at the front */
 	for (int node = 0; node < d->n_nodes; node++)
 	{
-		NodeKey key;
+		NodeKey key = keys[node];
 		int at;
 
-		describe(routing, node, &key);
 		if (!d->nodes[node].usable)
 			continue;
 		for (at = n++; at > 0 && compare_nodes(&key, &keys[at - 1]) < 0; at--)
