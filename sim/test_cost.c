@@ -123,6 +123,24 @@ test_cost_steady(void)
 	CHECK(observed.seen.input_tokens == 1 && observed.seen.output_tokens == -1);
 }
 
+/* Of several servers: by weight, and tokens of those that say how many. */
+static void
+test_cost_mean_of_servers(void)
+{
+	InferPaceMean mean = {0};
+	InferPace pace;
+
+	CHECK(!infer_cost_mean(&mean, &pace));
+	infer_cost_mean_add(&mean, &(InferPace){1, -1, -1}, 0.5);
+	CHECK(infer_cost_mean(&mean, &pace));
+	CHECK(pace.seconds == 1 && pace.input_tokens == -1 && pace.output_tokens == -1);
+	infer_cost_mean_add(&mean, &(InferPace){4, 10, 0}, 1);
+	infer_cost_mean_add(&mean, &(InferPace){3, 30, -1}, 0.5);
+	CHECK(infer_cost_mean(&mean, &pace));
+	CHECK(pace.seconds == (0.5 * 1 + 1 * 4 + 0.5 * 3) / 2);
+	CHECK(pace.input_tokens == (10 + 0.5 * 30) / 1.5 && pace.output_tokens == 0);
+}
+
 int
 main(void)
 {
@@ -131,5 +149,6 @@ main(void)
 	TEST(cost_prices);
 	TEST(cost_means);
 	TEST(cost_steady);
+	TEST(cost_mean_of_servers);
 	return tap_done();
 }

@@ -44,9 +44,18 @@ CREATE TABLE infer.model_catalog (
 	input_price double precision,
 	output_price double precision,
 	set_version bigint NOT NULL DEFAULT 0,
+	min_version text COLLATE "C",
+	ts_args text[] COLLATE "C",
+	class_fns text[] COLLATE "C",
+	fallbacks text[] COLLATE "C",
+	routing jsonb,
+	affinity text COLLATE "C" NOT NULL DEFAULT 'off',
+	affinity_bytes integer NOT NULL DEFAULT 256,
+	strategy text COLLATE "C" NOT NULL DEFAULT 'smart',
 	CONSTRAINT model_catalog_pkey PRIMARY KEY (name),
 	CONSTRAINT model_catalog_input_price CHECK (input_price >= 0 AND input_price < 'Infinity'),
-	CONSTRAINT model_catalog_output_price CHECK (output_price >= 0 AND output_price < 'Infinity')
+	CONSTRAINT model_catalog_output_price CHECK (output_price >= 0 AND output_price < 'Infinity'),
+	CONSTRAINT model_catalog_min_version CHECK (min_version ~ '^(0|[1-9][0-9]{0,4})[.][0-9]{2}$')
 );
 
 CREATE TABLE infer.placement_catalog (
@@ -64,7 +73,7 @@ CREATE TABLE infer.placement_catalog (
 	CONSTRAINT placement_catalog_model FOREIGN KEY (model) REFERENCES infer.model_catalog (name)
 		ON DELETE CASCADE,
 	CONSTRAINT placement_catalog_version CHECK (version ~ '^(0|[1-9][0-9]{0,4})[.][0-9]{2}$'),
-	CONSTRAINT placement_catalog_weight CHECK (weight > 0 AND weight < 'Infinity')
+	CONSTRAINT placement_catalog_weight CHECK (weight >= 1e-6 AND weight <= 1e6)
 );
 
 -- Readable, as the views below are, so that an owner of a database who is no superuser can dump it.
@@ -134,7 +143,8 @@ ALTER TABLE infer.placement_catalog ENABLE ALWAYS TRIGGER count_versions;
 -- A row a model; its server and remote model are those of its only placement.
 CREATE VIEW infer.models AS
 	SELECT m.name, m.task, p.server, p.remote_model, m.owner, m.input_price, m.output_price,
-		coalesce(p.placements, 0) AS placements, m.set_version
+		coalesce(p.placements, 0) AS placements, m.set_version, m.min_version, m.ts_args,
+		m.class_fns, m.fallbacks, m.routing, m.affinity, m.affinity_bytes, m.strategy
 	FROM infer.model_catalog AS m
 	LEFT JOIN (
 		SELECT model, count(*)::integer AS placements,
@@ -161,14 +171,19 @@ GRANT SELECT ON infer.placements TO PUBLIC;
 
 CREATE FUNCTION infer.create_model(name text, task text, server text DEFAULT NULL,
 	remote_model text DEFAULT NULL, input_price double precision DEFAULT NULL,
-	output_price double precision DEFAULT NULL)
+	output_price double precision DEFAULT NULL, min_version text DEFAULT NULL, ts_args text[] DEFAULT NULL, class_fns text[] DEFAULT NULL,
+	fallbacks text[] DEFAULT NULL, routing jsonb DEFAULT NULL, affinity text DEFAULT NULL,
+	affinity_bytes integer DEFAULT NULL, strategy text DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_create_model'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 CREATE FUNCTION infer.alter_model(name text, server text DEFAULT NULL,
 	remote_model text DEFAULT NULL, input_price double precision DEFAULT NULL,
-	output_price double precision DEFAULT NULL, reset text[] DEFAULT NULL)
+	output_price double precision DEFAULT NULL, min_version text DEFAULT NULL, ts_args text[] DEFAULT NULL, class_fns text[] DEFAULT NULL,
+	fallbacks text[] DEFAULT NULL, routing jsonb DEFAULT NULL, affinity text DEFAULT NULL,
+	affinity_bytes integer DEFAULT NULL, strategy text DEFAULT NULL,
+	reset text[] DEFAULT NULL)
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_alter_model'
 LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -515,7 +530,7 @@ COMMENT ON FUNCTION infer.count_model_version() IS
 COMMENT ON FUNCTION infer.count_placement_version() IS
 	'Trigger of infer.placement_catalog: the model of a changed placement has a later set_version';
 COMMENT ON VIEW infer.models IS
-	'Models: name, task, server that serves it, what the server calls it, owning role, prices, number of placements and version of their set';
+	'Models: name, task, server that serves it, what the server calls it, owning role, prices, number of placements and version of their set, and how a request finds its server';
 COMMENT ON COLUMN infer.models.name IS 'what calls name it';
 COMMENT ON COLUMN infer.models.task IS 'embed, complete, chat or call';
 COMMENT ON COLUMN infer.models.server IS 'the foreign server that serves it; NULL: none or several do, see infer.placements';
@@ -525,6 +540,14 @@ COMMENT ON COLUMN infer.models.input_price IS 'what a million input tokens cost;
 COMMENT ON COLUMN infer.models.output_price IS 'what a million output tokens cost; NULL: not known';
 COMMENT ON COLUMN infer.models.placements IS 'how many placements it has';
 COMMENT ON COLUMN infer.models.set_version IS 'version of its set of placements: larger after each change of the model or one of them';
+COMMENT ON COLUMN infer.models.min_version IS 'no placement with a lower version is used, M.NN; NULL: any is';
+COMMENT ON COLUMN infer.models.ts_args IS 'which parameters of a call are times: none, one, or two (from, to)';
+COMMENT ON COLUMN infer.models.class_fns IS 'signatures of functions that may change the header of a request';
+COMMENT ON COLUMN infer.models.fallbacks IS 'models that are asked when none of its own servers can be';
+COMMENT ON COLUMN infer.models.routing IS 'routing keys of its requests, below those of the setting pg_inference.routing and of the call';
+COMMENT ON COLUMN infer.models.affinity IS 'prefix: requests that begin alike prefer the same server; off';
+COMMENT ON COLUMN infer.models.affinity_bytes IS 'how many bytes must be alike for that';
+COMMENT ON COLUMN infer.models.strategy IS 'among equal nodes: smart (that of the last success), rr (the next in turn)';
 COMMENT ON VIEW infer.placements IS
 	'Placements: which servers each model runs on, and as what';
 COMMENT ON COLUMN infer.placements.model IS 'name of the model';
@@ -538,10 +561,10 @@ COMMENT ON COLUMN infer.placements.is_primary IS 'calls that may change somethin
 COMMENT ON COLUMN infer.placements.service_class IS 'role it plays; NULL: that of the server';
 COMMENT ON COLUMN infer.placements.problem IS 'why it gets no calls: no such server, ...; NULL: nothing that the catalogs know';
 
-COMMENT ON FUNCTION infer.create_model(text, text, text, text, double precision, double precision) IS
-	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server (NULL: none yet, see infer.add_placement), what the server calls it (default: the name), and what a million input and output tokens cost, in any one currency (default: not known). Needs USAGE on the server, and its ownership if there are prices. Raises if the model exists';
-COMMENT ON FUNCTION infer.alter_model(text, text, text, double precision, double precision, text[]) IS
-	'Moves a model with one placement to another server or remote model, or changes its prices; NULL leaves each as it is, those named in reset get their defaults. Needs ownership of the model, and USAGE on the new server; of one that has prices, ownership of its servers, too';
+COMMENT ON FUNCTION infer.create_model(text, text, text, text, double precision, double precision, text, text[], text[], text[], jsonb, text, integer, text) IS
+	'Creates a model: name (no slash, up to 255 bytes), task (embed, complete, chat, call), server (NULL: none yet, see infer.add_placement), what the server calls it (default: the name), and what a million input and output tokens cost, in any one currency (default: not known). How a request finds its server: min_version, ts_args, class_fns, fallbacks, routing, affinity, affinity_bytes, strategy. Needs USAGE on the server, its ownership if there are prices, superuser if there are class_fns. Raises if the model exists';
+COMMENT ON FUNCTION infer.alter_model(text, text, text, double precision, double precision, text, text[], text[], text[], jsonb, text, integer, text, text[]) IS
+	'Moves a model with one placement to another server or remote model, or changes what create_model says of it; NULL leaves each as it is, those named in reset get their defaults. Needs ownership of the model, and USAGE on the new server; of one that has prices, ownership of its servers, too; for class_fns, superuser';
 COMMENT ON FUNCTION infer.drop_model(text) IS
 	'Drops a model and its placements. Needs ownership of it. Raises if there is no such model';
 COMMENT ON FUNCTION infer.add_placement(text, text, text, text, double precision, text[], tstzrange, boolean, text) IS

@@ -136,6 +136,19 @@ SELECT order_of($$SELECT id FROM costs WHERE infer.complete('dear', x) <> 'x3' A
 ROLLBACK;
 SELECT order_of($$SELECT id FROM costs WHERE infer.complete('dear', x) <> 'x3' AND infer.complete('cheap', x) = 'x7'$$);
 SET pg_inference.observed_costs = on;
+-- of a model that runs in several places: the mean of those that have answered, by weight; each has its row
+SELECT FROM infer.create_model('both', 'complete', 'infer_c', 'costs/quick');
+SELECT infer.call_cost('both', 'complete') = infer.call_cost('quick', 'complete') AS one;
+SELECT FROM infer.add_placement('both', 'infer_c', 'costs/slow');
+SELECT infer.call_cost('both', 'complete') > infer.call_cost('quick', 'complete') AS more,
+  infer.call_cost('both', 'complete') < infer.call_cost('slow', 'complete') AS less;
+SELECT FROM infer.add_placement('both', 'infer_c', 'costs/unheard of', weight => 1000000);
+SELECT infer.call_cost('both', 'complete') > infer.call_cost('quick', 'complete') AS more,
+  infer.call_cost('both', 'complete') < infer.call_cost('slow', 'complete') AS less;
+SELECT FROM infer.alter_placement('both', 'infer_c', 'costs/slow', weight => 10000);
+SELECT infer.call_cost('both', 'complete') = infer.call_cost('slow', 'complete') AS nearly_all;
+SELECT remote_model, task FROM infer.stat_models WHERE model = 'both' ORDER BY remote_model, task;
+SELECT infer.drop_model('both');
 -- dropped, and made anew
 BEGIN;
 SELECT infer.drop_model('slow');

@@ -70,10 +70,18 @@ SELECT name, value, pg_temp.try_option(name, value) FROM (VALUES
   (26, 'rpm', '60'), (27, 'rpm', '0'), (28, 'tpm', '1000000'), (29, 'tpm', 'many'),
   (30, 'trust', 'direct'), (31, 'trust', 'blindly'),
   (32, 'max_batch_tokens', '8192'), (33, 'max_batch_tokens', '0'),
-  (34, 'idempotency', 'honoured'), (35, 'idempotency', 'on')) AS o(n, name, value) ORDER BY n;
+  (34, 'idempotency', 'honoured'), (35, 'idempotency', 'on'),
+  (36, 'service_class', 'chat'), (37, 'service_class', ''), (38, 'signals', 'on'), (39, 'signals', 'x-request'),
+  (40, 'health_path', '/health'), (41, 'health_path', '/v1/models?ready=1'), (42, 'health_path', 'health'),
+  (43, 'health_path', '//evil.example/'), (44, 'health_path', '/../admin'), (45, 'health_path', '/a b'), (46, 'health_path', '/a#b'),
+  (47, 'incarnation', 'header:x-boot-id'), (48, 'incarnation', 'field:system_fingerprint'),
+  (49, 'incarnation', 'metric:process_start_time_seconds'), (50, 'incarnation', 'x-boot-id'), (51, 'incarnation', 'header:'),
+  (52, 'incarnation', 'header:a: b'), (53, 'incarnation', 'field:a"b'), (54, 'incarnation', 'metric:a{b="c"}')) AS o(n, name, value) ORDER BY n;
 SELECT pg_temp.try_option('admission_key', E'gr\xc3\xb6\xc3\x9fe');
 SELECT pg_temp.try_option('admission_key', repeat('k', 127));
 SELECT pg_temp.try_option('admission_key', repeat('k', 128));
+SELECT pg_temp.try_option('health_path', '/' || repeat('k', 127));
+SELECT pg_temp.try_option('incarnation', 'field:' || repeat('k', 122));
 
 -- foreign tables have no use
 CREATE SERVER infer_s1 FOREIGN DATA WRAPPER pg_inference

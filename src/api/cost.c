@@ -28,24 +28,38 @@
 PG_FUNCTION_INFO_V1(infer_call_cost);
 PG_FUNCTION_INFO_V1(infer_call_support);
 
+/* What a row takes, on average over the servers that have answered. */
+static bool
+observed_pace(const InferModelFacts *facts, InferTask task, InferPace *pace)
+{
+	InferPaceMean mean = {0};
+
+	for (int i = 0; i < facts->nplaces; i++)
+	{
+		const InferFactsPlace *place = &facts->places[i];
+		InferObservedKey key;
+		InferPace one;
+
+		infer_observed_key(&key, place->server, task, place->remote_model);
+		if (infer_observed_pace(&key, &one))
+			infer_cost_mean_add(&mean, &one, place->weight);
+	}
+	return infer_cost_mean(&mean, pace);
+}
+
 /* In the unit of CREATE FUNCTION's COST. model NULL: which one it is shows at execution. */
 static double
 cost_of_call(InferTask task, const char *model)
 {
 	InferPrices prices = {0, 0};
 	InferModelFacts facts;
-	InferObservedKey key;
 	InferPace pace;
 	bool observed = false;
 
 	if (model != NULL && infer_preloaded && infer_resolve_facts(model, &facts))
 	{
 		prices = (InferPrices){facts.input_price, facts.output_price};
-		if (infer_guc_observed_costs)
-		{
-			infer_observed_key(&key, facts.server, task, facts.remote_model);
-			observed = infer_observed_pace(&key, &pace);
-		}
+		observed = infer_guc_observed_costs && observed_pace(&facts, task, &pace);
 	}
 	return infer_cost_of_call(task, observed ? &pace : NULL, &prices, infer_guc_price_seconds,
 							  infer_guc_call_cost);

@@ -78,8 +78,8 @@ resolve(InferClass *class)
 	class->target = infer_resolve(model, class->task, class->userid);
 	class->parameters_json = parameters_json(class->raw[1]);
 	/* the times of a call are those of its model's first server */
-	infer_options_parse(class->task, PointerGetDatum(class->raw[2]),
-						class->target->places[0].server, &class->options);
+	infer_options_parse(class->task, PointerGetDatum(class->raw[2]), class->target,
+						&class->options);
 	infer_places_make(class);
 }
 

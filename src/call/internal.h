@@ -280,7 +280,7 @@ extern InferClass *infer_class_get(InferClient *client, const InferFunction *fun
 								   const Datum *args);
 
 /* options.c */
-extern void infer_options_parse(InferTask task, Datum options, const InferServer *server,
+extern void infer_options_parse(InferTask task, Datum options, const InferTarget *target,
 								InferCallOptions *result);
 
 /* client.c */

@@ -164,9 +164,10 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 
 /* Strings are in the current context. options is a detoasted or toasted jsonb datum. */
 void
-infer_options_parse(InferTask task, Datum options, const InferServer *server,
+infer_options_parse(InferTask task, Datum options, const InferTarget *target,
 					InferCallOptions *result)
 {
+	const InferServer *server = target->places[0].server;
 	Jsonb *jb = DatumGetJsonbP(options);
 	JsonbIterator *it;
 	JsonbIteratorToken token;
@@ -192,6 +193,10 @@ infer_options_parse(InferTask task, Datum options, const InferServer *server,
 						errmsg("the options of a call must be a JSON object"),
 						errhint("For example '{\"timeout\": \"30s\"}'.")));
 	infer_header_init(header);
+	header->route.min_version = target->min_version;
+	header->route.strategy = target->strategy;
+	if (target->routing != NULL)
+		infer_header_apply(header, target->routing);
 	infer_header_apply_setting(header);
 	infer_header_begin(header);
 	it = JsonbIteratorInit(&jb->root);

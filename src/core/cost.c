@@ -95,6 +95,35 @@ infer_cost_observe(InferObserved *observed, const InferRequestFigures *request)
 	observed->rows += request->rows;
 }
 
+void
+infer_cost_mean_add(InferPaceMean *mean, const InferPace *pace, double weight)
+{
+	const double tokens[2] = {pace->input_tokens, pace->output_tokens};
+
+	mean->weight += weight;
+	mean->seconds += weight * pace->seconds;
+	for (int i = 0; i < 2; i++)
+	{
+		if (tokens[i] < 0)
+			continue;
+		mean->tokens_weight[i] += weight;
+		mean->tokens[i] += weight * tokens[i];
+	}
+}
+
+bool
+infer_cost_mean(const InferPaceMean *mean, InferPace *pace)
+{
+	double tokens[2];
+
+	if (!(mean->weight > 0))
+		return false;
+	for (int i = 0; i < 2; i++)
+		tokens[i] = mean->tokens_weight[i] > 0 ? mean->tokens[i] / mean->tokens_weight[i] : -1;
+	*pace = (InferPace){mean->seconds / mean->weight, tokens[0], tokens[1]};
+	return true;
+}
+
 /* In units of currency. */
 static double
 price_of_row(InferTask task, const InferPace *pace, const InferPrices *prices)

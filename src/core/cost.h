@@ -47,6 +47,20 @@ typedef struct InferPrices
 /* observed begins as all zeroes. */
 extern void infer_cost_observe(InferObserved *observed, const InferRequestFigures *request);
 
+/* Of a model that runs on several servers: the mean, with weights above 0.  Tokens: of those that
+ * said so.  Begin with zeroes. */
+typedef struct InferPaceMean
+{
+	double weight;
+	double seconds;
+	double tokens_weight[2]; /* input, output */
+	double tokens[2];
+} InferPaceMean;
+
+extern void infer_cost_mean_add(InferPaceMean *mean, const InferPace *pace, double weight);
+/* False: none was added. */
+extern bool infer_cost_mean(const InferPaceMean *mean, InferPace *pace);
+
 /*
  * COST of a call. pace NULL: nothing was observed.  price_seconds: how many seconds of waiting one
  * unit of currency is worth.  default_cost: of a call of which nothing is known.

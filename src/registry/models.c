@@ -8,8 +8,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -33,12 +31,28 @@ enum
 	INFER_COLUMN_OWNER,
 	INFER_COLUMN_INPUT_PRICE,
 	INFER_COLUMN_OUTPUT_PRICE,
-	INFER_COLUMN_SET_VERSION
+	INFER_COLUMN_SET_VERSION,
+	INFER_COLUMN_MIN_VERSION,
+	INFER_COLUMN_TS_ARGS,
+	INFER_COLUMN_CLASS_FNS,
+	INFER_COLUMN_FALLBACKS,
+	INFER_COLUMN_ROUTING,
+	INFER_COLUMN_AFFINITY,
+	INFER_COLUMN_AFFINITY_BYTES,
+	INFER_COLUMN_STRATEGY
 };
 
 const InferField infer_model_fields[INFER_MODEL_FIELDS] = {
 	[INFER_MODEL_INPUT_PRICE] = {"input_price", FLOAT8OID},
 	[INFER_MODEL_OUTPUT_PRICE] = {"output_price", FLOAT8OID},
+	[INFER_MODEL_MIN_VERSION] = {"min_version", TEXTOID},
+	[INFER_MODEL_TS_ARGS] = {"ts_args", TEXTARRAYOID},
+	[INFER_MODEL_CLASS_FNS] = {"class_fns", TEXTARRAYOID},
+	[INFER_MODEL_FALLBACKS] = {"fallbacks", TEXTARRAYOID},
+	[INFER_MODEL_ROUTING] = {"routing", JSONBOID},
+	[INFER_MODEL_AFFINITY] = {"affinity", TEXTOID},
+	[INFER_MODEL_AFFINITY_BYTES] = {"affinity_bytes", INT4OID},
+	[INFER_MODEL_STRATEGY] = {"strategy", TEXTOID},
 };
 
 Oid
@@ -69,6 +83,40 @@ infer_price_column(HeapTuple tuple, TupleDesc desc, int column)
 	return isnull ? INFER_PRICE_UNKNOWN : DatumGetFloat8(value);
 }
 
+static InferNames
+infer_names_column(HeapTuple tuple, TupleDesc desc, int column)
+{
+	InferNames names = {0};
+	bool isnull;
+	Datum value = heap_getattr(tuple, column, desc, &isnull);
+
+	if (!isnull)
+		names.names = infer_texts(value, &names.n);
+	return names;
+}
+
+/* How a request finds its server. */
+static void
+infer_read_routing(InferModel *model, HeapTuple tuple, TupleDesc desc)
+{
+	bool isnull;
+	Datum value = heap_getattr(tuple, INFER_COLUMN_MIN_VERSION, desc, &isnull);
+
+	model->min_version = isnull ? INFER_VERSION_NONE
+								: infer_version_parse("min_version", TextDatumGetCString(value));
+	model->ts_args = infer_names_column(tuple, desc, INFER_COLUMN_TS_ARGS);
+	model->class_fns = infer_names_column(tuple, desc, INFER_COLUMN_CLASS_FNS);
+	model->fallbacks = infer_names_column(tuple, desc, INFER_COLUMN_FALLBACKS);
+	value = heap_getattr(tuple, INFER_COLUMN_ROUTING, desc, &isnull);
+	model->routing = isnull ? NULL : DatumGetJsonbPCopy(value);
+	if (strcmp(infer_text_column(tuple, desc, INFER_COLUMN_AFFINITY), "prefix") == 0)
+		model->affinity_bytes =
+			DatumGetInt32(heap_getattr(tuple, INFER_COLUMN_AFFINITY_BYTES, desc, &isnull));
+	model->strategy = strcmp(infer_text_column(tuple, desc, INFER_COLUMN_STRATEGY), "rr") == 0
+						  ? INFER_STRATEGY_RR
+						  : INFER_STRATEGY_SMART;
+}
+
 static InferModel *
 infer_model_of_tuple(HeapTuple tuple, TupleDesc desc)
 {
@@ -82,6 +130,7 @@ infer_model_of_tuple(HeapTuple tuple, TupleDesc desc)
 	model->output_price = infer_price_column(tuple, desc, INFER_COLUMN_OUTPUT_PRICE);
 	model->set_version =
 		DatumGetInt64(heap_getattr(tuple, INFER_COLUMN_SET_VERSION, desc, &isnull));
+	infer_read_routing(model, tuple, desc);
 	return model;
 }
 
@@ -125,28 +174,6 @@ infer_task_parse(const char *task)
 	return INFER_TASK_COUNT; /* not reached */
 }
 
-static void
-infer_check_price(const InferField *field)
-{
-	double price;
-
-	if (!field->given)
-		return;
-	price = DatumGetFloat8(field->value);
-	if (isnan(price) || isinf(price) || price < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the %s must be a finite number that is not negative", field->column),
-				 errhint("It is what a million tokens cost; 0 stands for free of charge.")));
-}
-
-static void
-infer_check_fields(const InferField *fields)
-{
-	infer_check_price(&fields[INFER_MODEL_INPUT_PRICE]);
-	infer_check_price(&fields[INFER_MODEL_OUTPUT_PRICE]);
-}
-
 /*
  * Budgets of cost trust prices, so they are for the servers' owners to say.  Else who is under such
  * a budget would make a model of his own that costs nothing.
@@ -178,7 +205,7 @@ infer_model_check_prices(const char *name)
 
 void
 infer_model_create(const char *name, const char *task, const char *server, const char *remote_model,
-				   const InferField *fields)
+				   InferField *fields)
 {
 	InferField row[3 + INFER_MODEL_FIELDS] = {
 		infer_field_text("name", name),
@@ -199,7 +226,7 @@ infer_model_create(const char *name, const char *task, const char *server, const
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("remote_model without a server"),
 				 errhint("Give the server as well, or leave both out and add placements with "
 						 "infer.add_placement().")));
-	infer_check_fields(fields);
+	infer_model_check_fields(name, infer_task_parse(task), fields);
 	memcpy(&row[3], fields, sizeof(InferField) * INFER_MODEL_FIELDS);
 	if (!infer_catalog_insert("model_catalog", row, lengthof(row)))
 		ereport(ERROR,
@@ -235,7 +262,7 @@ infer_model_lock(const char *name)
 
 void
 infer_model_alter(const char *name, const char *server, const char *remote_model,
-				  const InferField *fields)
+				  InferField *fields)
 {
 	InferField key = infer_field_text("name", name);
 
@@ -248,7 +275,7 @@ infer_model_alter(const char *name, const char *server, const char *remote_model
 	infer_model_lock(name);
 	if (server != NULL || remote_model != NULL)
 		infer_placement_move(name, server, remote_model);
-	infer_check_fields(fields);
+	infer_model_check_fields(name, infer_task_parse(infer_model_read(name)->task), fields);
 	infer_catalog_update("model_catalog", fields, INFER_MODEL_FIELDS, &key, 1);
 	infer_model_check_prices(name);
 }

@@ -8,9 +8,11 @@
 #define INFER_REGISTRY_MODELS_H
 
 #include "postgres.h"
+#include "core/route.h"
 #include "core/types.h"
 #include "nodes/pg_list.h"
 #include "registry/catalog.h"
+#include "utils/jsonb.h"
 
 #define INFER_MODEL_NAME_MAX   255  /* bytes */
 #define INFER_REMOTE_MODEL_MAX 1024 /* bytes */
@@ -24,7 +26,14 @@ typedef struct InferModel
 	double input_price; /* per million tokens; INFER_PRICE_UNKNOWN unless set */
 	double output_price;
 	int64 set_version; /* of its placements */
-	List *placements;  /* of InferPlacementRow, by server and remote model */
+	int min_version;   /* 100 * M + NN; INFER_VERSION_NONE unless set */
+	InferNames ts_args;
+	InferNames class_fns;
+	InferNames fallbacks; /* names of models, of which some may be gone */
+	Jsonb *routing;       /* NULL unless set */
+	int affinity_bytes;   /* 0: it has no affinity */
+	InferStrategy strategy;
+	List *placements; /* of InferPlacementRow, by server and remote model */
 } InferModel;
 
 /* What may be said of a model, in the order of the arguments of create_model and alter_model. */
@@ -32,6 +41,14 @@ enum
 {
 	INFER_MODEL_INPUT_PRICE,
 	INFER_MODEL_OUTPUT_PRICE,
+	INFER_MODEL_MIN_VERSION,
+	INFER_MODEL_TS_ARGS,
+	INFER_MODEL_CLASS_FNS,
+	INFER_MODEL_FALLBACKS,
+	INFER_MODEL_ROUTING,
+	INFER_MODEL_AFFINITY,
+	INFER_MODEL_AFFINITY_BYTES,
+	INFER_MODEL_STRATEGY,
 	INFER_MODEL_FIELDS
 };
 
@@ -48,12 +65,15 @@ extern InferModel *infer_model_read(const char *name);
 
 /* server NULL: without a placement. remote_model NULL: the same as the name. */
 extern void infer_model_create(const char *name, const char *task, const char *server,
-							   const char *remote_model, const InferField *fields);
+							   const char *remote_model, InferField *fields);
 /* server, remote_model: of the model's only placement; NULL: stays as it is. */
 extern void infer_model_alter(const char *name, const char *server, const char *remote_model,
-							  const InferField *fields);
+							  InferField *fields);
 /* With its placements. */
 extern void infer_model_drop(const char *name);
+
+/* Raises unless what is given of a model is fit for it; puts it as it is to be stored. */
+extern void infer_model_check_fields(const char *name, InferTask task, InferField *fields);
 
 /* Locks the model's row until the end of the transaction and checks that the caller owns it. */
 extern void infer_model_lock(const char *name);

@@ -30,7 +30,8 @@
 #define INFER_DEFAULT_KEEP_ALIVE_S 4
 #define INFER_MAX_CONCURRENCY      100000
 #define INFER_MAX_BATCH_SIZE       100000
-#define INFER_MAX_NODE             63
+#define INFER_MAX_NODE             63  /* bytes */
+#define INFER_MAX_TEXT             127 /* bytes; the route table keeps them */
 
 typedef struct InferServerOption
 {
@@ -116,6 +117,35 @@ infer_apply_idempotency(const char *name, const char *value, InferServer *server
 }
 
 static void
+infer_apply_health_path(const char *name, const char *value, InferServer *server)
+{
+	server->health_path = infer_read_word(name, value, INFER_MAX_TEXT);
+	if (value[0] != '/' || value[1] == '/' || strpbrk(value, " #\\") != NULL ||
+		strstr(value, "..") != NULL)
+		infer_bad_value(name, value,
+						"a path that begins with one slash, without spaces, \"..\" and \"#\"");
+}
+
+/* Says where, then a name. */
+static void
+infer_apply_incarnation(const char *name, const char *value, InferServer *server)
+{
+	static const char *const places[] = {"header:", "field:", "metric:"};
+
+	server->incarnation = infer_read_word(name, value, INFER_MAX_TEXT);
+	for (int i = 0; i < lengthof(places); i++)
+	{
+		size_t len = strlen(places[i]);
+
+		if (strncmp(value, places[i], len) == 0 && value[len] != '\0' &&
+			strpbrk(value + len, i == 1 ? " \"\\" : " \"\\:{}(),;") == NULL)
+			return;
+	}
+	infer_bad_value(name, value,
+					"header:NAME, field:NAME or metric:NAME, such as header:x-boot-id");
+}
+
+static void
 infer_apply_keep_alive(const char *name, const char *value, InferServer *server)
 {
 	server->keep_alive_s = infer_read_int(name, value, GUC_UNIT_S, 1, 86400,
@@ -171,6 +201,19 @@ infer_apply_rpm(const char *name, const char *value, InferServer *server)
 }
 
 static void
+infer_apply_service_class(const char *name, const char *value, InferServer *server)
+{
+	server->service_class = infer_read_word(name, value, INFER_MAX_NODE);
+}
+
+static void
+infer_apply_signals(const char *name, const char *value, InferServer *server)
+{
+	if (!parse_bool(value, &server->signals))
+		infer_bad_value(name, value, "true or false");
+}
+
+static void
 infer_apply_tpm(const char *name, const char *value, InferServer *server)
 {
 	server->tpm = infer_read_int(name, value, 0, 1, INT_MAX, "a number of tokens, at least 1");
@@ -221,7 +264,9 @@ static const InferServerOption infer_server_options[] = {
 	{"allow_cleartext", infer_apply_allow_cleartext},
 	{"api", infer_apply_api},
 	{"ca_file", infer_apply_ca_file},
+	{"health_path", infer_apply_health_path},
 	{"idempotency", infer_apply_idempotency},
+	{"incarnation", infer_apply_incarnation},
 	{"keep_alive", infer_apply_keep_alive},
 	{"max_batch_bytes", infer_apply_max_batch_bytes},
 	{"max_batch_size", infer_apply_max_batch_size},
@@ -230,6 +275,8 @@ static const InferServerOption infer_server_options[] = {
 	{"node", infer_apply_node},
 	{"request_timeout", infer_apply_request_timeout},
 	{"rpm", infer_apply_rpm},
+	{"service_class", infer_apply_service_class},
+	{"signals", infer_apply_signals},
 	{"tpm", infer_apply_tpm},
 	{"trust", infer_apply_trust},
 	{"url", infer_apply_url},

@@ -24,8 +24,10 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
-#define INFER_FEEDS_MAX 64
-#define INFER_FEED_MAX  255 /* bytes */
+#define INFER_WEIGHT_MIN 1e-6
+#define INFER_WEIGHT_MAX 1e6
+#define INFER_FEEDS_MAX  64
+#define INFER_FEED_MAX   255 /* bytes */
 
 /* Columns of infer.placement_catalog. */
 enum
@@ -154,11 +156,11 @@ infer_check_fields(const InferField *fields)
 
 	if (fields[INFER_PLACEMENT_VERSION].given)
 		infer_version_parse("version", TextDatumGetCString(fields[INFER_PLACEMENT_VERSION].value));
-	if (weight->given &&
-		!(DatumGetFloat8(weight->value) > 0 && !isinf(DatumGetFloat8(weight->value))))
+	if (weight->given && !(DatumGetFloat8(weight->value) >= INFER_WEIGHT_MIN &&
+						   DatumGetFloat8(weight->value) <= INFER_WEIGHT_MAX))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the weight must be a finite number above 0"),
+				 errmsg("the weight must be a number above 0, from 0.000001 to 1000000"),
 				 errhint("A placement of weight 2 gets twice the work of one of weight 1. To give "
 						 "it none, drop it.")));
 	if (fields[INFER_PLACEMENT_FEEDS].given)

@@ -10,7 +10,9 @@
 #define INFER_REGISTRY_REGISTRY_H
 
 #include "postgres.h"
+#include "core/route.h"
 #include "core/types.h"
+#include "utils/jsonb.h"
 
 typedef struct InferServer
 {
@@ -36,6 +38,10 @@ typedef struct InferServer
 	int keep_alive_s;       /* idle seconds after which a connection is not reused; default 4 */
 	char *ca_file;          /* absolute path, or NULL: whom the system trusts */
 	bool allow_cleartext;   /* a key may travel over http to a host that is not loopback */
+	char *service_class;    /* the role that it plays; NULL unless set */
+	char *health_path;      /* from the root, "/health"; NULL: that of its api */
+	char *incarnation;      /* which it is: "header:NAME", "field:NAME", "metric:NAME" or NULL */
+	bool signals;           /* tell it what a smart gateway wants to know of requests */
 } InferServer;
 
 /* A model runs on a server: the catalog's word for it, which call/ makes a place of. */
@@ -62,10 +68,16 @@ typedef struct InferPlacement
 /* What a model's name stands for: a server, or several that serve the same. */
 typedef struct InferTarget
 {
-	char *model;       /* as the caller wrote it */
-	int64 set_version; /* of its placements; each change of them makes it larger */
-	int nplaces;       /* at least 1 */
-	InferPlacement *places;
+	char *model;            /* as the caller wrote it */
+	int64 set_version;      /* of its placements; each change of them makes it larger */
+	int nplaces;            /* at least 1 */
+	InferPlacement *places; /* by tier */
+	int min_version;        /* of the places of tier 0; INFER_VERSION_NONE = any */
+	InferNames ts_args;     /* which of its parameters are times; up to two */
+	InferNames class_fns;   /* signatures of functions that may change a request's header */
+	Jsonb *routing;         /* its part of the header; NULL unless set */
+	int affinity_bytes; /* requests that begin with the same ones want the same server; 0 = off */
+	InferStrategy strategy;
 } InferTarget;
 
 /* Resolves a model name, or server/remote_model (a model of exactly that name wins). Checks that
@@ -74,16 +86,23 @@ typedef struct InferTarget
  */
 extern InferTarget *infer_resolve(const char *model, InferTask task, Oid userid);
 
-/* What planning wants to know of a model, as of now. */
-typedef struct InferModelFacts
+/* What planning wants to know of a model, as of now; good until the next look-up. */
+typedef struct InferFactsPlace
 {
 	Oid server;
-	char *remote_model; /* good until the next look-up */
+	char *remote_model;
+	double weight;
+} InferFactsPlace;
+
+typedef struct InferModelFacts
+{
+	int nplaces; /* at least 1; without its fallbacks' */
+	InferFactsPlace *places;
 	double input_price; /* per million tokens; 0 = not known */
 	double output_price;
 } InferModelFacts;
 
-/* As infer_resolve(), but takes no privilege, does not look at the server's options, and returns
+/* As infer_resolve(), but takes no privilege, does not look at the servers' options, and returns
  * false where that one would raise. */
 extern bool infer_resolve_facts(const char *model, InferModelFacts *facts);
 extern void infer_registry_init(void); /* from _PG_init */
