@@ -480,6 +480,80 @@ CREATE VIEW infer.stat_usage AS
 
 GRANT SELECT ON infer.stat_usage TO PUBLIC;
 
+-- What the route table knows of servers. Of other databases only for those who may read all
+-- statistics, of this one for those who may use the server, too.
+CREATE FUNCTION infer._stat_servers(
+	OUT database name,
+	OUT server name,
+	OUT node text,
+	OUT service_class text,
+	OUT state text,
+	OUT since timestamp with time zone,
+	OUT why text,
+	OUT last_probe timestamp with time zone,
+	OUT next_probe timestamp with time zone,
+	OUT cooldown_until timestamp with time zone,
+	OUT excluded_until timestamp with time zone,
+	OUT draining_until timestamp with time zone,
+	OUT current_limit double precision,
+	OUT in_flight integer,
+	OUT waiting integer,
+	OUT outstanding double precision,
+	OUT penalty double precision,
+	OUT duration_weight integer,
+	OUT latency_p50 interval,
+	OUT latency_p99 interval,
+	OUT answers bigint,
+	OUT failures bigint,
+	OUT errors jsonb,
+	OUT not_admitted bigint,
+	OUT maybe_executed bigint,
+	OUT executed bigint,
+	OUT last_answer timestamp with time zone,
+	OUT last_failure text,
+	OUT hedges_sent bigint,
+	OUT hedges_won bigint,
+	OUT late bigint,
+	OUT incarnation text,
+	OUT incarnations bigint,
+	OUT address text,
+	OUT admission_key text,
+	OUT generation bigint,
+	OUT node_load double precision,
+	OUT node_health double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_stat_servers'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10 ROWS 20;
+
+CREATE VIEW infer.stat_servers AS
+	SELECT database, server, node, service_class, state, since, why, last_probe, next_probe,
+		cooldown_until, excluded_until, draining_until, current_limit, in_flight, waiting,
+		outstanding, penalty, latency_p50, latency_p99, answers, failures, errors, not_admitted,
+		maybe_executed, executed, last_answer, last_failure, hedges_sent, hedges_won, late,
+		incarnation, incarnations, address, admission_key, generation
+	FROM infer._stat_servers();
+
+CREATE VIEW infer.stat_nodes AS
+	SELECT database, node, count(*) AS servers, count(*) FILTER (WHERE state = 'up') AS healthy,
+		sum(in_flight) AS in_flight, sum(duration_weight) AS duration_weight,
+		max(node_load) AS load_factor, max(node_health) AS health_factor
+	FROM infer._stat_servers()
+	GROUP BY database, node;
+
+CREATE FUNCTION infer.latency_histogram(
+	server name,
+	OUT from_latency interval,
+	OUT to_latency interval,
+	OUT answers bigint,
+	OUT recent bigint,
+	OUT bar text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_latency_histogram'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10 ROWS 20;
+
+GRANT SELECT ON infer.stat_servers TO PUBLIC;
+GRANT SELECT ON infer.stat_nodes TO PUBLIC;
+
 CREATE FUNCTION infer.stat_reset()
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_stat_reset'
@@ -694,8 +768,59 @@ COMMENT ON FUNCTION infer.retained_bytes() IS
 	'Bytes of requests that this session keeps because they may have to be sent again: calls with a delivery other than single';
 COMMENT ON FUNCTION infer.reset_usage() IS
 	'Forgets what calls have taken, of all roles and days: budgets of today begin anew, also after a start that could not read what was spent. For superusers, and roles granted EXECUTE';
+COMMENT ON FUNCTION infer._stat_servers() IS
+	'Source of the views infer.stat_servers and stat_nodes';
+COMMENT ON VIEW infer.stat_servers IS
+	'What is known of each server in use, since start or stat_reset(): those that one may use in this database; of all databases for pg_read_all_stats. Raises unless the library was preloaded';
+COMMENT ON COLUMN infer.stat_servers.database IS 'database of the server';
+COMMENT ON COLUMN infer.stat_servers.server IS 'foreign server, as it was called when it was used last';
+COMMENT ON COLUMN infer.stat_servers.node IS 'node that hosts it: the option, or its own name';
+COMMENT ON COLUMN infer.stat_servers.service_class IS 'the role that it plays: the option; NULL: none';
+COMMENT ON COLUMN infer.stat_servers.state IS 'up; behind: it answers, but is not ready; failed: it does not answer, or failed so often that it is left alone; draining: it takes nothing new';
+COMMENT ON COLUMN infer.stat_servers.since IS 'when that began, as far as is known';
+COMMENT ON COLUMN infer.stat_servers.why IS 'what it failed with, or waits for; NULL: it is up';
+COMMENT ON COLUMN infer.stat_servers.last_probe IS 'when the gateway asked for its health; NULL: it has not';
+COMMENT ON COLUMN infer.stat_servers.next_probe IS 'when it will; NULL: not known yet, or the server is not probed';
+COMMENT ON COLUMN infer.stat_servers.cooldown_until IS 'it has failed, and is left alone until then; NULL: it is not';
+COMMENT ON COLUMN infer.stat_servers.excluded_until IS 'it was overloaded or not ready, and others are preferred until then; NULL: they are not';
+COMMENT ON COLUMN infer.stat_servers.draining_until IS 'it takes nothing new until then; NULL: it does';
+COMMENT ON COLUMN infer.stat_servers.current_limit IS 'requests that may be in flight at once under its admission key; see infer.stat_admission';
+COMMENT ON COLUMN infer.stat_servers.in_flight IS 'requests to it that are in flight';
+COMMENT ON COLUMN infer.stat_servers.waiting IS 'processes that wait for a permit of its admission key';
+COMMENT ON COLUMN infer.stat_servers.outstanding IS 'requests in flight, weighted with its penalty when they left';
+COMMENT ON COLUMN infer.stat_servers.penalty IS 'what a request to it counts, by its own word: 1 to 1000';
+COMMENT ON COLUMN infer.stat_servers.latency_p50 IS 'half of the answers of the last minutes took no longer; NULL: there were none';
+COMMENT ON COLUMN infer.stat_servers.latency_p99 IS 'nor did 99 of 100 take longer than this';
+COMMENT ON COLUMN infer.stat_servers.answers IS 'requests that had a result';
+COMMENT ON COLUMN infer.stat_servers.failures IS 'requests that had none, but for those that were given up';
+COMMENT ON COLUMN infer.stat_servers.errors IS 'the failures by reason';
+COMMENT ON COLUMN infer.stat_servers.not_admitted IS 'failures that provably reached no model';
+COMMENT ON COLUMN infer.stat_servers.maybe_executed IS 'failures that may have run';
+COMMENT ON COLUMN infer.stat_servers.executed IS 'failures that ran, without a usable answer';
+COMMENT ON COLUMN infer.stat_servers.last_answer IS 'when the last result came';
+COMMENT ON COLUMN infer.stat_servers.last_failure IS 'reason of the last failure, also when it has been well since; NULL: none';
+COMMENT ON COLUMN infer.stat_servers.hedges_sent IS 'second copies of slow requests, sent to it';
+COMMENT ON COLUMN infer.stat_servers.hedges_won IS 'those of them that answered first';
+COMMENT ON COLUMN infer.stat_servers.late IS 'answers that nobody waited for any more';
+COMMENT ON COLUMN infer.stat_servers.incarnation IS 'which start of it answers, by the option incarnation; NULL: not known';
+COMMENT ON COLUMN infer.stat_servers.incarnations IS 'times that it became another one';
+COMMENT ON COLUMN infer.stat_servers.address IS 'the address that its name stands for, as the gateway found; NULL: not known';
+COMMENT ON COLUMN infer.stat_servers.admission_key IS 'what it shares its permits by';
+COMMENT ON COLUMN infer.stat_servers.generation IS 'counts the servers and urls that had this place in the table: with another one all above began anew';
+COMMENT ON VIEW infer.stat_nodes IS
+	'Nodes: what hosts servers in use, by their option node. Whose servers are counted: as in infer.stat_servers';
+COMMENT ON COLUMN infer.stat_nodes.database IS 'database of the servers';
+COMMENT ON COLUMN infer.stat_nodes.node IS 'the option of its servers, or the name of one that has none';
+COMMENT ON COLUMN infer.stat_nodes.servers IS 'servers on it that are in use';
+COMMENT ON COLUMN infer.stat_nodes.healthy IS 'those of them that are up';
+COMMENT ON COLUMN infer.stat_nodes.in_flight IS 'requests to them that are in flight';
+COMMENT ON COLUMN infer.stat_nodes.duration_weight IS 'weights of the LONG and EPIC ones among these';
+COMMENT ON COLUMN infer.stat_nodes.load_factor IS '75th percentile of how busy its servers were of late, when they were not idle; 0: idle, or not known';
+COMMENT ON COLUMN infer.stat_nodes.health_factor IS 'sum of what its healthy servers count, by pg_inference.health_weights; 0: none, or not known';
+COMMENT ON FUNCTION infer.latency_histogram(name) IS
+	'What answers of a server of this database took, in buckets: all since start or stat_reset(), and those of the last minutes. For those who may use the server, or read all statistics';
 COMMENT ON FUNCTION infer.stat_reset() IS
-	'Sets the counters and peaks of infer.stat_admission to zero, where the limits stay, and forgets what infer.stat_models shows. For superusers, and roles granted EXECUTE';
+	'Sets the counters and peaks of infer.stat_admission and stat_servers to zero, where limits and states stay, and forgets what infer.stat_models shows. For superusers, and roles granted EXECUTE';
 COMMENT ON FUNCTION infer.statement_errors() IS
 	'Failed calls of the last statement of this session that made calls, also after an error ended it: the first 1,000 one by one, the others by cause (ordinal is NULL, calls counts them). input_md5 is md5(input), of its UTF-8 bytes. Shows calls made as roles whose rights you have, all to pg_read_all_stats';
 COMMENT ON FUNCTION infer.version() IS

@@ -18,6 +18,7 @@
 #include "shmem/admission.h"
 #include "shmem/observed.h"
 #include "shmem/progress.h"
+#include "shmem/route.h"
 #include "shmem/usage.h"
 
 PG_FUNCTION_INFO_V1(infer_reset_usage);
@@ -351,14 +352,15 @@ infer_stat_usage(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Sets counters and peaks of all keys to zero, and forgets what was observed. Who may: by EXECUTE
- * privilege. */
+/* Sets counters and peaks of keys and servers to zero, and forgets what was observed. Who may: by
+ * EXECUTE privilege. */
 Datum
 infer_stat_reset(PG_FUNCTION_ARGS)
 {
 	infer_require_preload();
 	infer_admission_stat_reset();
 	infer_observed_reset();
+	infer_route_reset();
 	PG_RETURN_VOID();
 }
 

@@ -92,6 +92,8 @@ infer_prepare_caches(void)
 	if (cache_context == NULL)
 		cache_context =
 			AllocSetContextCreate(CacheMemoryContext, "pg_inference targets", ALLOCSET_SMALL_SIZES);
+	if (cache_generation != generation)
+		infer_servers_forget_gone();
 	facts_cache = NULL;
 	MemoryContextReset(cache_context);
 	target_cache = infer_create_cache("pg_inference targets", sizeof(InferTargetSlot));

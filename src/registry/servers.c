@@ -6,9 +6,12 @@
 #include "access/htup_details.h"
 #include "catalog/pg_foreign_server.h"
 #include "foreign/foreign.h"
+#include "miscadmin.h"
+#include "pg/guc.h"
 #include "pg/report.h"
 #include "registry/options.h"
 #include "registry/servers.h"
+#include "shmem/route.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
@@ -116,6 +119,31 @@ infer_server_require_usage(Oid serverid, const char *name, Oid userid)
 
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FOREIGN_SERVER, name);
+}
+
+bool
+infer_server_may_use(Oid serverid, Oid userid)
+{
+	return SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid)) &&
+		   infer_server_has_usage(serverid, userid);
+}
+
+/* A slot whose server is gone would be probed until nobody has used it for long enough. */
+void
+infer_servers_forget_gone(void)
+{
+	if (!infer_preloaded)
+		return;
+	for (int i = 0; i < infer_route_slots(); i++)
+	{
+		Oid database;
+		Oid server;
+		InferRouteRef ref = infer_route_who(i, &database, &server);
+
+		if (ref.slot >= 0 && database == MyDatabaseId &&
+			!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(server)))
+			infer_route_forget(ref);
+	}
 }
 
 bool

@@ -12,6 +12,10 @@ extern Oid infer_server_find(const char *name, const char *model);
 /* Reads it into palloc'd memory; raises if it has no url. */
 extern InferServer *infer_server_read(Oid serverid);
 extern bool infer_server_has_usage(Oid serverid, Oid userid);
+/* ... and is it there at all? */
+extern bool infer_server_may_use(Oid serverid, Oid userid);
+/* Takes those out of the route table that this database has no more. */
+extern void infer_servers_forget_gone(void);
 /* The server of that name, palloc'd; NULL if there is none, it is another wrapper's, or has no url.
  */
 extern InferServer *infer_server_read_usable(const char *name);

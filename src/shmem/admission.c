@@ -446,6 +446,7 @@ read_failing(const InferMonitor *monitor, int64 now)
 	return (InferFailing){.failures = monitor->failures,
 						  .reason = monitor->reason,
 						  .for_us = infer_monitor_failing_us(monitor, now),
+						  .cools = infer_monitor_cools(monitor),
 						  .next_us = infer_monitor_opens_us(monitor, now) - now};
 }
 

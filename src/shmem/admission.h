@@ -79,6 +79,7 @@ typedef struct InferFailing
 	int failures;       /* in a row */
 	InferReason reason; /* of the last one that there ever was; NONE = there was none */
 	int64_t for_us;     /* since the first; 0 = it is not failing, as far as is known */
+	bool cools;         /* it is left alone, or its probe is due */
 	int64_t next_us;    /* until it is tried again; 0 = it is not left alone, or that is now */
 } InferFailing;
 

@@ -221,7 +221,17 @@ is_same_endpoint(const InferRouteIdentity *a, const InferRouteIdentity *b)
 	return a->port == b->port && strcmp(a->host, b->host) == 0 && strcmp(a->scheme, b->scheme) == 0;
 }
 
-/* The server is in the slot, as another version of it was. Locks held exclusively. */
+/* The server is in the slot now. Locks held exclusively. */
+static void
+set_identity(InferRouteSlot *slot, const InferRouteIdentity *identity)
+{
+	slot->identity = *identity;
+	if (identity->node[0] == '\0')
+		memcpy(slot->identity.node, identity->name, sizeof(slot->identity.node));
+	slot->published_us = slot->used_us = infer_now_us();
+}
+
+/* ... where another version of it was. */
 static void
 replace_identity(InferRouteSlot *slot, const InferRouteIdentity *identity)
 {
@@ -232,8 +242,7 @@ replace_identity(InferRouteSlot *slot, const InferRouteIdentity *identity)
 		slot->now.incarnation = 0;
 		slot->incarnation[0] = '\0';
 	}
-	slot->identity = *identity;
-	slot->published_us = slot->used_us = infer_now_us();
+	set_identity(slot, identity);
 	slot->next_probe_us = 0;
 }
 
@@ -253,8 +262,7 @@ publish(const InferRouteIdentity *identity)
 	{
 		int32 *bucket = bucket_of(identity->database, identity->server);
 
-		slots[i].identity = *identity;
-		slots[i].published_us = slots[i].used_us = now;
+		set_identity(&slots[i], identity);
 		slots[i].next = *bucket;
 		*bucket = i;
 	}
@@ -308,6 +316,34 @@ look_up(const InferRouteIdentity *identity, InferRouteRef *ref)
 }
 
 InferRouteRef
+infer_route_find(Oid database, Oid server)
+{
+	InferRouteRef ref;
+
+	LWLockAcquire(table_lock(), LW_SHARED);
+	ref.slot = find_slot(database, server);
+	ref.generation = ref.slot != NOBODY ? slots[ref.slot].generation : 0;
+	LWLockRelease(table_lock());
+	return ref;
+}
+
+static void
+tell_full(const char *server)
+{
+	static bool told = false;
+
+	if (told)
+		return;
+	told = true;
+	ereport(WARNING,
+			(errmsg("there is no room to watch server \"%s\"", server),
+			 errdetail("All %d servers that shared memory has room for have requests in flight. "
+					   "Calls go on, but nothing is known of how others fare there.",
+					   table->capacity),
+			 errhint("Raise pg_inference.max_servers and restart the server.")));
+}
+
+InferRouteRef
 infer_route_slot(const InferRouteIdentity *identity)
 {
 	InferRouteRef ref;
@@ -316,7 +352,10 @@ infer_route_slot(const InferRouteIdentity *identity)
 		return ref;
 	if (TransactionIdIsCurrentTransactionId(identity->version))
 		return (InferRouteRef){INFER_ROUTE_OUTDATED, 0};
-	return publish(identity);
+	ref = publish(identity);
+	if (ref.slot == INFER_ROUTE_FULL)
+		tell_full(identity->name);
+	return ref;
 }
 
 void

@@ -64,7 +64,7 @@ typedef struct InferRouteIdentity
 	int port;
 	char url[INFER_ROUTE_URL]; /* as given, without trailing slash */
 	char api[NAMEDATALEN];
-	char node[NAMEDATALEN]; /* "" = it is its own */
+	char node[NAMEDATALEN]; /* "" = it is its own: its name is put here */
 	char service_class[NAMEDATALEN];
 	char health_path[INFER_ROUTE_TEXT]; /* "" = that of its api */
 	char incarnation[INFER_ROUTE_TEXT]; /* the option: where its answers say which they are of */
@@ -99,7 +99,7 @@ typedef struct InferRouteReservation
 typedef struct InferRouteOutcome
 {
 	InferTask task;
-	InferReason reason;
+	InferReason reason; /* CANCELLED: says nothing of the server */
 	InferExecution execution;
 	InferVerdict verdict;
 	int http_status; /* 0 = there was no answer */
@@ -142,8 +142,9 @@ typedef struct InferRouteEntry
 	InferRouteRef ref;
 	InferRouteIdentity identity;
 	InferRouteSnapshot snapshot;
-	int64 used_us;  /* by a backend */
-	int64 since_us; /* up: since when, as far as is known */
+	int64 used_us;           /* by a backend */
+	int64 since_us;          /* up: since when, as far as is known */
+	InferReason peer_reason; /* failed: why */
 	/* probes */
 	int64 probed_us; /* 0 = never */
 	int64 next_probe_us;
@@ -161,15 +162,17 @@ typedef struct InferRouteEntry
 	int64 errors[INFER_REASON_COUNT];
 	int64 by_proof[INFER_EXECUTED + 1]; /* of the errors */
 	int64 events[INFER_ROUTE_EVENT_COUNT];
-	int64 p50_us; /* of late; -1 = no answers */
-	int64 p99_us;
+	uint64 recent[INFER_HISTOGRAM_BUCKETS]; /* what answers took of late */
 } InferRouteEntry;
 
 /* Backends ------------------------------------------------------------------------------------- */
 
 /* Finds the server's slot, or publishes it; cheap when it is there.  A slot below 0: go on without.
- * What the own transaction has changed is not published, for it may still be taken back. */
+ * What the own transaction has changed is not published, for it may still be taken back. Says
+ * once a session that the table is full. */
 extern InferRouteRef infer_route_slot(const InferRouteIdentity *identity);
+/* The server's slot, if it is published; else one below 0. */
+extern InferRouteRef infer_route_find(Oid database, Oid server);
 /* False: the ref is outdated, and nothing is known. */
 extern bool infer_route_snapshot(InferRouteRef ref, InferRouteSnapshot *snapshot);
 /* Counts a request that is about to leave, of that weight (core/dispatch.h; 0 = it has none).
@@ -214,6 +217,8 @@ extern void infer_route_refresh_nodes(void);
 
 /* Slots are numbered from 0 to this. */
 extern int infer_route_slots(void);
+/* Who is in slot i; a ref below 0: nobody. */
+extern InferRouteRef infer_route_who(int i, Oid *database, Oid *server);
 /* Copies slot i; false: nobody is there. */
 extern bool infer_route_entry(int i, InferRouteEntry *entry);
 /* DEAD is for a model of it, and not told here: infer_dead_is(). */

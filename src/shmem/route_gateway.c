@@ -11,6 +11,7 @@
 #include "pg/clock.h"
 #include "pg/health_weights.h"
 #include "pg/random.h"
+#include "shmem/admission.h"
 #include "shmem/route_private.h"
 
 /* Of one server, for its node. */
@@ -18,8 +19,8 @@ typedef struct NodeMember
 {
 	InferRouteRef ref;
 	Oid database;
-	char node[NAMEDATALEN]; /* "": it is its own */
-	double health;          /* its weight, if it is healthy */
+	char node[NAMEDATALEN];
+	double health; /* its weight, if it is healthy */
 	InferUtilisation utilisation;
 } NodeMember;
 
@@ -79,6 +80,7 @@ read_member(int i, NodeMember *member, int64 now)
 	const InferRouteSlot *slot = infer_route_lock_any(i, LW_SHARED);
 	bool used = OidIsValid(slot->identity.server);
 	bool healthy = used && infer_route_state(&slot->now, now) == INFER_PLACE_UP;
+	int key = slot->identity.admission_key;
 	char service_class[NAMEDATALEN];
 
 	if (used)
@@ -90,6 +92,7 @@ read_member(int i, NodeMember *member, int64 now)
 		member->utilisation = slot->utilisation;
 	}
 	infer_route_unlock(i);
+	healthy = healthy && (key < 0 || !infer_admission_failing(key).cools);
 	member->health = healthy ? infer_health_weight(service_class) : 0;
 	return used;
 }
@@ -146,8 +149,7 @@ infer_route_refresh_nodes(void)
 	for (int i = 0; i < n; i = end)
 	{
 		end = i + 1;
-		while (end < n && members[i].node[0] != '\0' &&
-			   compare_nodes(&members[i], &members[end]) == 0)
+		while (end < n && compare_nodes(&members[i], &members[end]) == 0)
 			end++;
 		refresh_node(&members[i], end - i);
 	}

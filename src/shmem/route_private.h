@@ -21,6 +21,7 @@ typedef struct InferRouteSlot
 	int64 published_us;
 	int64 used_us;
 	int64 since_us; /* up: since when */
+	InferReason peer_reason;
 	InferRouteSnapshot now;
 	InferUtilisation utilisation; /* samples of the gateway's */
 	int64 probed_us;

@@ -29,6 +29,7 @@ copy_counts(const InferRouteSlot *slot, InferRouteEntry *entry)
 	memcpy(entry->errors, slot->errors, sizeof(entry->errors));
 	memcpy(entry->by_proof, slot->by_proof, sizeof(entry->by_proof));
 	memcpy(entry->events, slot->events, sizeof(entry->events));
+	infer_histogram_recent(&slot->histogram, infer_now_us(), entry->recent);
 }
 
 /* Partition lock held. */
@@ -40,6 +41,7 @@ copy_entry(const InferRouteSlot *slot, int i, InferRouteEntry *entry)
 	entry->snapshot = slot->now;
 	entry->used_us = slot->used_us;
 	entry->since_us = slot->since_us;
+	entry->peer_reason = slot->peer_reason;
 	entry->probed_us = slot->probed_us;
 	entry->next_probe_us = slot->next_probe_us;
 	entry->probe_reason = slot->probe_reason;
@@ -49,6 +51,20 @@ copy_entry(const InferRouteSlot *slot, int i, InferRouteEntry *entry)
 	memcpy(entry->incarnation, slot->incarnation, sizeof(entry->incarnation));
 	entry->incarnations = slot->incarnations;
 	copy_counts(slot, entry);
+}
+
+InferRouteRef
+infer_route_who(int i, Oid *database, Oid *server)
+{
+	const InferRouteSlot *slot = infer_route_lock_any(i, LW_SHARED);
+	InferRouteRef ref = {i, slot->generation};
+
+	*database = slot->identity.database;
+	*server = slot->identity.server;
+	infer_route_unlock(i);
+	if (!OidIsValid(*server))
+		ref.slot = INFER_ROUTE_NOBODY;
+	return ref;
 }
 
 bool

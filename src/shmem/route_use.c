@@ -166,6 +166,7 @@ infer_route_note_peer(InferRouteSlot *slot, InferReason reason, bool answered, i
 	else if (reason == INFER_REASON_LOOKUP_FAILED || reason == INFER_REASON_CONNECT_FAILED)
 	{
 		infer_peer_hear_failure(&slot->now.peer, sent_us, now_us);
+		slot->peer_reason = reason;
 		slot->address[0] = '\0'; /* whoever is next looks it up again */
 	}
 	else if (reason == INFER_REASON_DISCONNECTED)
