@@ -23,12 +23,6 @@ put(InferPlaceSet *set, int place)
 	set->words[place / 64] |= UINT64_C(1) << (place % 64);
 }
 
-static void
-drop(InferPlaceSet *set, int place)
-{
-	set->words[place / 64] &= ~(UINT64_C(1) << (place % 64));
-}
-
 static bool
 same_node(const InferRoutePlace *a, const InferRoutePlace *b)
 {
@@ -42,9 +36,11 @@ infer_stages_started(InferStages *s, const InferRoutePlace *places, int place, b
 {
 	s->running++;
 	put(&s->tried, place);
-	put(&s->busy, place);
 	if (copy)
+	{
+		s->copies++;
 		return;
+	}
 	s->attempts++;
 	if (s->in_round++ == 0)
 		s->home = place;
@@ -86,10 +82,10 @@ is_fatal(const InferRetryRule *rule, const InferFinding *finding)
 static void
 note_retry_after(InferStages *s, int64_t retry_after_us, int64_t now_us)
 {
-	if (retry_after_us <= 0)
-		s->silent++;
-	else if (s->reopens_us == 0 || now_us + retry_after_us < s->reopens_us)
-		s->reopens_us = now_us + retry_after_us;
+	int64_t reopens_us = now_us + (retry_after_us > 0 ? retry_after_us : 0);
+
+	if (s->reopens_us == 0 || reopens_us < s->reopens_us)
+		s->reopens_us = reopens_us;
 }
 
 void
@@ -101,7 +97,6 @@ infer_stages_ended(InferStages *s, const InferStagesRule *rule, int place,
 	bool elsewhere = outcome->declined || puts_out(finding);
 
 	s->running--;
-	drop(&s->busy, place);
 	if (execution > s->floor)
 		s->floor = execution;
 	note_retry_after(s, outcome->retry_after_us, now_us);
@@ -135,7 +130,7 @@ static void
 begin_round(InferStages *s, int tier)
 {
 	memset(&s->tried, 0, sizeof(s->tried));
-	s->in_round = s->stage1 = s->stage2 = s->silent = 0;
+	s->in_round = s->stage1 = s->stage2 = 0;
 	s->reopens_us = 0;
 	s->tier = tier;
 }
@@ -158,7 +153,7 @@ static void
 end_round(InferStages *s, int64_t now_us, double draw)
 {
 	s->pause_until_us = now_us + round_pause_us(s, draw);
-	if (s->silent == 0 && s->reopens_us > s->pause_until_us)
+	if (s->reopens_us > s->pause_until_us)
 		s->pause_until_us = s->reopens_us;
 	s->rounds++;
 	begin_round(s, 0);
@@ -255,6 +250,7 @@ bear_with_failure(InferStages *s, const InferStagesRule *rule, InferRouteRequest
 		{
 			step->action = INFER_STAGES_SEND;
 			step->probe = true;
+			begin_round(s, s->tier);
 			step->n_order = decision->n_order;
 			memcpy(step->order, decision->order, sizeof(int) * (size_t) decision->n_order);
 			return;
@@ -351,10 +347,10 @@ infer_stages_copies(const InferStages *s, const InferRouteDecision *decision, in
 {
 	int n = 0;
 
-	if (s->ended || s->blocked || s->attempts != 1 || s->running != 1)
+	if (s->attempts != 1 || s->running != 1 || s->copies > 0)
 		return 0;
 	for (int rank = 0; rank < decision->n_order; rank++)
-		if (!has(&s->tried, decision->order[rank]) && !has(&s->busy, decision->order[rank]))
+		if (!has(&s->tried, decision->order[rank]))
 			order[n++] = decision->order[rank];
 	return n;
 }

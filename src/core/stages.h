@@ -65,6 +65,7 @@ typedef struct InferPlaceSet
 typedef struct InferStages
 {
 	int32_t attempts; /* that were started, copies not counted */
+	int32_t copies;
 	int32_t running;  /* under way, copies counted */
 	int32_t rounds;   /* that are over */
 	int32_t in_round; /* attempts of this one */
@@ -73,7 +74,6 @@ typedef struct InferStages
 	int32_t stage2;
 	int32_t tier;         /* the lowest that is not used up */
 	InferPlaceSet tried;  /* in this round */
-	InferPlaceSet busy;   /* under way */
 	InferPlaceSet out;    /* for the rest of the call */
 	InferExecution floor; /* the worst of the attempts that have ended */
 	bool ended;           /* for good */
@@ -81,8 +81,7 @@ typedef struct InferStages
 	bool probed;
 	int64_t wait_until_us;  /* all have failed; 0 = it does not wait for that */
 	int64_t pause_until_us; /* between rounds; 0 = no pause */
-	int32_t silent;         /* failures of this round without a Retry-After */
-	int64_t reopens_us;     /* the first end of those with one; 0 = none */
+	int64_t reopens_us; /* when the first of this round's places may be asked again; 0 = none yet */
 } InferStages;
 
 typedef enum InferStagesAction
@@ -129,7 +128,8 @@ extern void infer_stages_started(InferStages *s, const InferRoutePlace *places, 
 extern void infer_stages_ended(InferStages *s, const InferStagesRule *rule, int place,
 							   const InferStagesOutcome *outcome, int64_t now_us);
 
-/* May a copy of the attempt that is under way be sent?  Then where to, the best first; else 0. */
+/* May a copy of what is under way be sent?  One, of the first attempt: then where to, the best
+ * first; else 0. */
 extern int infer_stages_copies(const InferStages *s, const InferRouteDecision *decision,
 							   int *order);
 
