@@ -23,7 +23,7 @@ fi
 if [ "${1:-}" = simulate ]; then
     shift
     # shellcheck disable=SC2086
-    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/simulate" sim/simulate.c sim/world.c sim/session.c \
+    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/simulate" sim/simulate.c sim/clock.c sim/world.c sim/session.c \
         sim/check.c sim/scenarios.c src/core/*.c -lm
     exec "$OUT/simulate" "$@"
 fi
@@ -41,7 +41,7 @@ for source in $pure; do
 done
 
 # the simulated world
-for source in sim/world.c sim/session.c sim/check.c sim/scenarios.c; do
+for source in sim/clock.c sim/world.c sim/session.c sim/check.c sim/scenarios.c; do
     # shellcheck disable=SC2086
     $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
 done

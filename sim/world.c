@@ -1,65 +1,13 @@
 /*
- * sim/world.c - the clock, chance, and the server.
+ * sim/world.c - the world: what happens in which order, and the server.
  */
 #include "world.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_EVENTS 3000000
-
-/* Chance (splitmix64) -------------------------------------------------------------------------- */
-
-static uint64_t
-random_next(Random *r)
-{
-	uint64_t z = (r->state += 0x9e3779b97f4a7c15u);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-double
-random_unit(Random *r)
-{
-	return (double) (random_next(r) >> 11) / 9007199254740992.0;
-}
-
-int
-random_below(Random *r, int n)
-{
-	return (int) (random_unit(r) * n);
-}
-
-double
-random_lognormal(Random *r, double mean, double sigma)
-{
-	double u = 1 - random_unit(r);
-	double v = random_unit(r);
-	double normal = sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
-
-	return mean * exp(sigma * normal - sigma * sigma / 2);
-}
-
-/* Memory --------------------------------------------------------------------------------------- */
-
-static void *
-grow(void *array, int *size, size_t each)
-{
-	void *bigger;
-
-	*size = *size == 0 ? 64 : *size * 2;
-	bigger = realloc(array, (size_t) *size * each);
-	if (bigger == NULL)
-	{
-		fprintf(stderr, "out of memory\n");
-		exit(2);
-	}
-	return bigger;
-}
 
 World *
 world_new(uint64_t seed)
@@ -103,7 +51,7 @@ world_new(uint64_t seed)
 void
 world_free(World *w)
 {
-	free(w->events);
+	events_free(&w->events);
 	free(w->requests);
 	free(w->samples);
 	free(w->server.admitted);
@@ -120,7 +68,7 @@ world_request(World *w)
 	else
 	{
 		if (w->nrequests == w->requests_size)
-			w->requests = grow(w->requests, &w->requests_size, sizeof(Request));
+			w->requests = sim_grow(w->requests, &w->requests_size, sizeof(Request));
 		which = w->nrequests++;
 	}
 	memset(&w->requests[which], 0, sizeof(Request));
@@ -137,49 +85,10 @@ world_drop_request(World *w, int which)
 	w->free_request = which;
 }
 
-/* Events: a heap by time and number ------------------------------------------------------------ */
-
-static bool
-earlier(const Event *a, const Event *b)
-{
-	return a->at < b->at || (a->at == b->at && a->seq < b->seq);
-}
-
 void
 world_at(World *w, int64_t at, EventKind kind, int which, uint32_t life)
 {
-	Event event = {.at = at, .seq = w->seq++, .kind = kind, .which = which, .life = life};
-	int i = w->nevents++;
-
-	if (w->nevents > w->events_size)
-		w->events = grow(w->events, &w->events_size, sizeof(Event));
-	for (; i > 0 && earlier(&event, &w->events[(i - 1) / 2]); i = (i - 1) / 2)
-		w->events[i] = w->events[(i - 1) / 2];
-	w->events[i] = event;
-}
-
-static Event
-next_event(World *w)
-{
-	Event first = w->events[0];
-	Event last = w->events[--w->nevents];
-	int i = 0;
-
-	for (;;)
-	{
-		int child = 2 * i + 1;
-
-		if (child >= w->nevents)
-			break;
-		if (child + 1 < w->nevents && earlier(&w->events[child + 1], &w->events[child]))
-			child++;
-		if (!earlier(&w->events[child], &last))
-			break;
-		w->events[i] = w->events[child];
-		i = child;
-	}
-	w->events[i] = last;
-	return first;
+	events_add(&w->events, (Event){.at = at, .kind = kind, .which = which, .life = life});
 }
 
 void
@@ -247,7 +156,7 @@ count_minute(Server *s, int64_t now)
 	int n = 0;
 
 	if (s->nadmitted == s->admitted_size)
-		s->admitted = grow(s->admitted, &s->admitted_size, sizeof(int64_t));
+		s->admitted = sim_grow(s->admitted, &s->admitted_size, sizeof(int64_t));
 	s->admitted[s->nadmitted++] = now;
 	for (int i = s->nadmitted; i-- > 0 && s->admitted[i] > now - 60 * SECOND;)
 		n++;
@@ -399,7 +308,7 @@ take_sample(World *w)
 	Sample *sample;
 
 	if (w->nsamples == w->samples_size)
-		w->samples = grow(w->samples, &w->samples_size, sizeof(Sample));
+		w->samples = sim_grow(w->samples, &w->samples_size, sizeof(Sample));
 	sample = &w->samples[w->nsamples++];
 	memset(sample, 0, sizeof(*sample));
 	sample->at = w->now;
@@ -411,7 +320,7 @@ take_sample(World *w)
 	sample->at_server = w->server.busy + w->server.queued;
 	sample->slots = w->server.slots;
 	sample->refused = w->server.refused;
-	if (w->nevents > 0)
+	if (w->events.n > 0)
 		world_at(w, w->now + w->sample_us, EVENT_SAMPLE, 0, 0);
 }
 
@@ -429,15 +338,15 @@ world_run(World *w, int64_t until)
 {
 	if (w->sample_us > 0 && w->nsamples == 0)
 		take_sample(w);
-	while (w->nevents > 0 && w->events[0].at <= until &&
+	while (w->events.n > 0 && w->events.heap[0].at <= until &&
 		   !(w->stops_at_violation && w->violations > 0))
 	{
-		Event event = next_event(w);
+		Event event = events_next(&w->events);
 
 		w->now = event.at;
 		if (++w->events_done > MAX_EVENTS)
 		{
-			violation(w, "it does not end: %d events at %lld", w->nevents, (long long) w->now);
+			violation(w, "it does not end: %d events at %lld", w->events.n, (long long) w->now);
 			return;
 		}
 		switch (event.kind)

@@ -17,21 +17,11 @@
 #include "core/admission.h"
 #include "core/window.h"
 
+#include "clock.h"
+
 #define MAX_SESSIONS  128 /* of one instance */
 #define MAX_INSTANCES 8
 #define MAX_SCRIPT    128
-#define SECOND        INT64_C(1000000)
-#define MS            INT64_C(1000)
-
-/* Chance */
-typedef struct Random
-{
-	uint64_t state;
-} Random;
-
-extern double random_unit(Random *r); /* [0, 1) */
-extern int random_below(Random *r, int n);
-extern double random_lognormal(Random *r, double mean, double sigma);
 
 /* A server: slots, a queue, and what it does beyond. */
 typedef struct Server
@@ -142,15 +132,6 @@ typedef enum EventKind
 	EVENT_SAMPLE
 } EventKind;
 
-typedef struct Event
-{
-	int64_t at;
-	uint64_t seq;
-	EventKind kind;
-	int which;
-	uint32_t life;
-} Event;
-
 /* What happens to the world from outside, in terms of its fields. */
 typedef enum ScriptKind
 {
@@ -189,11 +170,8 @@ typedef struct World
 {
 	int64_t now;
 	Random random;
-	uint64_t seq;
 	uint32_t serial;
-	Event *events; /* heap */
-	int nevents;
-	int events_size;
+	Events events;
 	Server server;
 	Instance instances[MAX_INSTANCES];
 	int ninstances;
