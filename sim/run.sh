@@ -3,6 +3,7 @@
 #   sim/run.sh          all tests; one TAP line each, then "sim: N passed, N failed"
 #   sim/run.sh bench    what one embedding costs to read, and a routing decision (optimised, no sanitizer)
 #   sim/run.sh simulate ARGUMENTS   the simulator by hand (optimised): see sim/simulate.c
+#   sim/run.sh fleet N [FROM]       N random fleets, each twice (optimised): see sim/test_fleet.c
 # CC chooses the compiler; OUT the folder for the programs (build/sim).
 set -eu
 cd "$(dirname "$0")/.."
@@ -28,6 +29,13 @@ if [ "${1:-}" = simulate ]; then
     exec "$OUT/simulate" "$@"
 fi
 
+if [ "${1:-}" = fleet ]; then
+    shift
+    # shellcheck disable=SC2086
+    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/fleet" sim/test_fleet.c sim/clock.c sim/fleet*.c src/core/*.c -lm
+    exec "$OUT/fleet" "$@"
+fi
+
 flags="-std=c11 -Wall -Wextra -Werror -O1 -g -fno-omit-frame-pointer \
     -fsanitize=address,undefined -fno-sanitize-recover=undefined -Isrc -Isim"
 log="$OUT/sim.log"
@@ -40,8 +48,8 @@ for source in $pure; do
     $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
 done
 
-# the simulated world
-for source in sim/clock.c sim/world.c sim/session.c sim/check.c sim/scenarios.c; do
+# the simulated worlds
+for source in sim/clock.c sim/world.c sim/session.c sim/check.c sim/scenarios.c sim/fleet*.c; do
     # shellcheck disable=SC2086
     $CC $flags -c -o "$OUT/$(echo "$source" | tr / _).o" "$source"
 done
