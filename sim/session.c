@@ -15,8 +15,8 @@ instance_new(World *w)
 	int which = w->ninstances++;
 	bool tell;
 
-	infer_admission_configure(&w->instances[which].admission, MAX_SESSIONS, &w->config, w->now,
-							  &tell);
+	infer_admission_configure(&w->instances[which].admission, MAX_SESSIONS, &w->config,
+							  &(InferConfigurer){0}, w->now, &tell);
 	return which;
 }
 

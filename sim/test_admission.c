@@ -32,7 +32,7 @@ setup_with(int ceiling, double floor, int64_t rpm, int64_t tpm)
 	memset(&a, 0, sizeof(a));
 	memset(nodes, 0, sizeof(nodes));
 	now = 1000 * SEC;
-	CHECK(infer_admission_configure(&a, NODES, &config, now, &tell));
+	CHECK(infer_admission_configure(&a, NODES, &config, &(InferConfigurer){0}, now, &tell));
 }
 
 static void
@@ -359,9 +359,90 @@ test_rpc_B18_configure_once(void)
 
 	setup_with(8, 1, 60, 0);
 	other.limiter = a.limiter.config;
-	CHECK(!infer_admission_configure(&a, NODES, &other, now, &said) && said);
-	CHECK(!infer_admission_configure(&a, NODES, &other, now, &said) && !said);
+	CHECK(!infer_admission_configure(&a, NODES, &other, &(InferConfigurer){0}, now, &said) && said);
+	CHECK(!infer_admission_configure(&a, NODES, &other, &(InferConfigurer){0}, now, &said) &&
+		  !said);
 	CHECK(a.rate.rpm == 60);
+}
+
+static const InferAdmissionConfig *
+with(int ceiling, int rpm)
+{
+	static InferAdmissionConfig config;
+
+	config = (InferAdmissionConfig){.limiter = a.limiter.config, .rpm = rpm};
+	config.limiter.ceiling = config.limiter.start = ceiling;
+	return &config;
+}
+
+/* Who has configured a key may do so again, once it has changed. */
+static void
+test_admission_reconfigure(void)
+{
+	InferConfigurer mine = {.database = 1, .server = 2, .version = 10};
+	InferConfigurer other = {.database = 1, .server = 3, .version = 11};
+	InferConfigurer elsewhere = {.database = 2, .server = 2, .version = 11};
+	bool said;
+
+	memset(&a, 0, sizeof(a));
+	memset(nodes, 0, sizeof(nodes));
+	a.limiter.config = (InferLimiterConfig){.floor = 1, .decrease_factor = 0.5, .adaptive = true};
+	CHECK(infer_admission_configure(&a, NODES, with(8, 60), &mine, now, &said) && !said);
+	CHECK(ask(1, 8) == 8 && ask(2, 1) == 0);
+
+	/* nobody else, and not without a change */
+	CHECK(!infer_admission_configure(&a, NODES, with(16, 60), &other, now, &said) && said);
+	CHECK(!infer_admission_configure(&a, NODES, with(16, 60), &elsewhere, now, &said));
+	CHECK(!infer_admission_configure(&a, NODES, with(16, 60), &mine, now, &said));
+	CHECK(!infer_admission_configure(&a, NODES, with(16, 60), &(InferConfigurer){0}, now, &said));
+	CHECK(infer_limiter_limit(&a.limiter) == 8);
+
+	/* more: who waits may go; the minute goes on */
+	mine.version = 12;
+	CHECK(infer_admission_configure(&a, NODES, with(10, 9), &mine, now, &said) && !said);
+	CHECK(a.limiter.in_flight == 8 && wake() == 1 && who[0] == 2);
+	CHECK(ask(2, 1) == 1 && ask(3, 1) == 0);
+	CHECK(a.rate.all_requests == 9);
+
+	/* a process that has not heard of it yet changes nothing, and is not told of a conflict */
+	mine.version = 10;
+	a.limiter.told = false;
+	CHECK(!infer_admission_configure(&a, NODES, with(8, 60), &mine, now, &said) && !said);
+	CHECK(infer_limiter_limit(&a.limiter) == 10);
+
+	/* less: nothing in flight is touched */
+	mine.version = 13;
+	CHECK(infer_admission_configure(&a, NODES, with(4, 0), &mine, now, &said));
+	CHECK(a.limiter.in_flight == 9 && infer_limiter_room(&a.limiter, now) == 0);
+
+	/* what is not settled changes nothing by itself; if it insists, what it replaced may return */
+	mine.version = 0;
+	CHECK(!infer_admission_configure(&a, NODES, with(5, 0), &mine, now, &said));
+	mine.insists = true;
+	CHECK(infer_admission_configure(&a, NODES, with(5, 0), &mine, now, &said));
+	mine = (InferConfigurer){.database = 1, .server = 2, .version = 13};
+	CHECK(infer_admission_configure(&a, NODES, with(4, 0), &mine, now, &said));
+	CHECK(infer_limiter_limit(&a.limiter) == 4);
+
+	/* for other reasons than a change, with the same version, which others have still */
+	mine.insists = true;
+	CHECK(infer_admission_configure(&a, NODES, with(3, 0), &mine, now, &said));
+	mine.insists = false;
+	CHECK(!infer_admission_configure(&a, NODES, with(4, 0), &mine, now, &said) && said);
+	CHECK(infer_limiter_limit(&a.limiter) == 3);
+
+	/* and from then on it is the other's */
+	other.insists = true;
+	CHECK(infer_admission_configure(&a, NODES, with(6, 0), &other, now, &said));
+	mine.version = 14;
+	CHECK(!infer_admission_configure(&a, NODES, with(4, 0), &mine, now, &said));
+	CHECK(infer_limiter_limit(&a.limiter) == 6);
+	/* a call's own configuration may be changed by nobody */
+	memset(&a, 0, sizeof(a));
+	CHECK(infer_admission_configure(&a, NODES, with(8, 0), &(InferConfigurer){.database = 1}, now,
+									&said));
+	CHECK(!infer_admission_configure(&a, NODES, with(9, 0),
+									 &(InferConfigurer){.database = 1, .version = 5}, now, &said));
 }
 
 /* --- the minute --- */
@@ -483,6 +564,7 @@ main(void)
 	TEST(line_expired);
 	TEST(feedback_before_release);
 	TEST(rpc_B18_configure_once);
+	TEST(admission_reconfigure);
 	TEST(fault_F60_sliding_minute);
 	TEST(rate_wakes);
 	TEST(rate_tokens);

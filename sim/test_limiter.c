@@ -569,6 +569,43 @@ test_limiter_warm(void)
 	CHECK(!window.slow_start);
 }
 
+/* Another configuration keeps what has been learnt. */
+static void
+test_limiter_reconfigure(void)
+{
+	InferLimiterConfig config;
+
+	/* told: it has never been less, so it goes with what is told */
+	setup(16, 1);
+	config = l.config;
+	config.ceiling = config.start = 32;
+	infer_limiter_reconfigure(&l, &config);
+	CHECK(LIMIT() == 32);
+	config.ceiling = config.start = 8;
+	infer_limiter_reconfigure(&l, &config);
+	CHECK(LIMIT() == 8 && l.low_water == 8);
+	/* overload has cut it: it stays there, and grows by itself */
+	overload();
+	CHECK(LIMIT() == 4);
+	config.ceiling = config.start = 64;
+	infer_limiter_reconfigure(&l, &config);
+	CHECK(LIMIT() == 4 && l.config.ceiling == 64);
+	/* not told any more */
+	config.ceiling = 1024;
+	config.start = 16;
+	infer_limiter_reconfigure(&l, &config);
+	CHECK(LIMIT() == 4);
+	/* fixed, and back */
+	config.adaptive = false;
+	config.ceiling = 24;
+	infer_limiter_reconfigure(&l, &config);
+	CHECK(LIMIT() == 24);
+	config.adaptive = true;
+	config.ceiling = config.start = 12;
+	infer_limiter_reconfigure(&l, &config);
+	CHECK(LIMIT() == 12);
+}
+
 /* A random life: in flight is never above the limit when granted, and zero at the end. */
 static void
 test_rpc_B13(void)
@@ -649,5 +686,6 @@ main(void)
 	TEST(rpc_G7);
 	TEST(limiter_dry_run);
 	TEST(limiter_warm);
+	TEST(limiter_reconfigure);
 	return tap_done();
 }

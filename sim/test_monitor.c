@@ -328,7 +328,7 @@ setup_key(void)
 	memset(&a, 0, sizeof(a));
 	memset(nodes, 0, sizeof(nodes));
 	now = 1000 * SEC;
-	CHECK(infer_admission_configure(&a, NODES, &config, now, &tell));
+	CHECK(infer_admission_configure(&a, NODES, &config, &(InferConfigurer){0}, now, &tell));
 }
 
 static int

@@ -559,6 +559,11 @@ RETURNS void
 AS 'MODULE_PATHNAME', 'infer_stat_reset'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
+CREATE FUNCTION infer.apply_limits(server text)
+RETURNS void
+AS 'MODULE_PATHNAME', 'infer_apply_limits'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+
 CREATE FUNCTION infer.reset_usage()
 RETURNS void
 AS 'MODULE_PATHNAME', 'infer_reset_usage'
@@ -821,6 +826,8 @@ COMMENT ON FUNCTION infer.latency_histogram(name) IS
 	'What answers of a server of this database took, in buckets: all since start or stat_reset(), and those of the last minutes. For those who may use the server, or read all statistics';
 COMMENT ON FUNCTION infer.stat_reset() IS
 	'Sets the counters and peaks of infer.stat_admission and stat_servers to zero, where limits and states stay, and forgets what infer.stat_models shows. For superusers, and roles granted EXECUTE';
+COMMENT ON FUNCTION infer.apply_limits(text) IS
+	'The limits of a server (its options max_concurrency, rpm and tpm, and this session''s limiter settings) count at once for its admission key, also for statements that run. For owners of the server that configured the key, and superusers';
 COMMENT ON FUNCTION infer.statement_errors() IS
 	'Failed calls of the last statement of this session that made calls, also after an error ended it: the first 1,000 one by one, the others by cause (ordinal is NULL, calls counts them). input_md5 is md5(input), of its UTF-8 bytes. Shows calls made as roles whose rights you have, all to pg_read_all_stats';
 COMMENT ON FUNCTION infer.version() IS

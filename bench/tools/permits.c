@@ -72,7 +72,8 @@ permits(PG_FUNCTION_ARGS)
 	const InferRateNews news = {
 		.tokens = -1, .requests = {-1, -1}, .remaining_tokens = {-1, -1}, .retry_after_us = -1};
 	bool conflict = false;
-	InferKey key = infer_admission_key(text_to_cstring(PG_GETARG_TEXT_PP(0)), &config, &conflict);
+	InferKey key = infer_admission_key(text_to_cstring(PG_GETARG_TEXT_PP(0)), &config,
+									   &(InferConfigurer){0}, &conflict);
 	double cpu = cpu_us();
 	int64 begun = infer_now_us();
 	Datum result[2];

@@ -81,8 +81,7 @@ is($stats->{max_in_flight}, $limit, 'eight sessions: together they use, and keep
 is(admission('max_limit, peak, granted >= 480'), "$limit|$limit|t", 'eight sessions: so it is shown');
 is_usable('eight sessions');
 
-# The first configuration of a server's limit wins until the server restarts; another server object
-# with the same address shares it.
+# Another server object with the same address shares the limit, whatever it says itself.
 given('base_ms=50');
 my $url = $mock->url;
 ask(qq{CREATE SERVER twin FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$url/v1')});
@@ -92,6 +91,26 @@ ask(qq{CREATE SERVER twin FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$url/v
 is(scalar(grep { $_->[0] =~ /^rows\|40$/m } @results), 2, 'two servers, one address: work');
 cmp_ok($mock->stat('max_in_flight'), '<=', $limit, 'two servers, one address: one limit');
 is(admission('count(*)'), 1, 'two servers, one address: one admission key');
+
+# The owner of the server that was first changes it in the midst of a statement; nothing in flight is
+# touched, and those who wait go as soon as there is room.
+given('base_ms=50');
+my $running = InferProc->start($node, 'changed', "SELECT 'rows', count(infer.embed('m', 'changed ' || i)) FROM generate_series(1, 100000) i;");
+ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') == $limit }), 'limit changed: a statement keeps the old one');
+foreach my $new (2 * $limit, 2)
+{
+	ask("ALTER SERVER mock OPTIONS (SET max_concurrency '$new')");
+	ask(q{SELECT infer.apply_limits('mock')});
+	is(admission('max_limit'), $new, "limit changed to $new: at once");
+	ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') == $new }), "limit changed to $new: for those that run");
+	$mock->reset;
+	ok(InferTest::wait_until(60, sub { $mock->stat('requests') >= 10 }), "limit changed to $new: they go on");
+	is($mock->stat('max_in_flight'), $new, "limit changed to $new: and keep it");
+}
+ask("ALTER SERVER mock OPTIONS (SET max_concurrency '$limit')");
+$node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $running->backend . ')');
+$running->finish;
+is_usable('limit changed');
 
 # Ends that give permits back.
 my $session = hanging('cancel', "$many;");

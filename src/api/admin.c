@@ -3,18 +3,21 @@
  *
  * The functions run as their caller; registry/ checks what he may do and writes the catalogs as
  * their owner.  Managing models needs no shared memory, so that a dump restores into a server that
- * does not load the library yet.
+ * does not load the library yet.  And infer.apply_limits(), for what limits a server.
  */
 #include "postgres.h"
 
+#include "call/call.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
+#include "pg/guc.h"
 #include "registry/models.h"
 #include "registry/placements.h"
 #include "registry/versions.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 
+PG_FUNCTION_INFO_V1(infer_apply_limits);
 PG_FUNCTION_INFO_V1(infer_create_model);
 PG_FUNCTION_INFO_V1(infer_alter_model);
 PG_FUNCTION_INFO_V1(infer_drop_model);
@@ -184,4 +187,13 @@ Datum
 infer_count_placement_version(PG_FUNCTION_ARGS)
 {
 	return PointerGetDatum(infer_versions_of_placements(infer_trigger(fcinfo)));
+}
+
+/* apply_limits(server) */
+Datum
+infer_apply_limits(PG_FUNCTION_ARGS)
+{
+	infer_require_preload();
+	infer_call_apply_limits(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	PG_RETURN_VOID();
 }

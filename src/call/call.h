@@ -60,6 +60,9 @@ typedef struct InferClientStats
 extern InferClient *infer_client_open(void);
 /* Bytes of request bodies that this session keeps for calls that may be sent again. */
 extern int64 infer_call_retained_bytes(void);
+/* The limits of a server, as its options and the settings say now, count at once for its admission
+ * key. Raises unless the current user may say so. */
+extern void infer_call_apply_limits(const char *server_name);
 extern void infer_client_close(InferClient *client); /* cancels what still runs */
 extern const InferClientStats *infer_client_stats(InferClient *client);
 /* Shows in infer.stat_progress what the client does from now on, and how many rows its owner has

@@ -10,11 +10,16 @@
 
 #include <math.h>
 
+#include "access/xact.h"
+#include "catalog/pg_foreign_server.h"
 #include "common/hashfn.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "nodes/pg_list.h"
 #include "utils/builtins.h"
+#include "utils/acl.h"
 #include "utils/jsonb.h"
+#include "utils/syscache.h"
 
 #include "call/internal.h"
 #include "pg/report.h"
@@ -71,10 +76,8 @@ check_owner(const InferPlace *place)
  * there, and shrinks if it was too much.  Else it starts low and finds out.
  */
 static InferAdmissionConfig
-admission_config(const InferPlace *place)
+admission_config(const InferServer *server)
 {
-	const InferServer *server = place->placement->server;
-	const InferCallOptions *options = &place->class->options;
 	int ceiling = infer_guc_limiter_max_limit;
 	int start = infer_guc_limiter_start;
 
@@ -92,11 +95,33 @@ admission_config(const InferPlace *place)
 					.decrease_factor = infer_guc_limiter_decrease_factor,
 					.adaptive = infer_guc_limiter_adaptive,
 					.rules = INFER_RULES_ALL},
-		.rpm = options->rpm >= 0 ? options->rpm : server->rpm,
-		.tpm = options->tpm >= 0 ? options->tpm : server->tpm,
+		.rpm = server->rpm,
+		.tpm = server->tpm,
 		.monitor = {.threshold = infer_guc_failure_threshold,
 					.cooldown_us = (int64) infer_guc_failure_cooldown * 1000},
 	};
+}
+
+/* The server as one who may configure a key; a change that this transaction has made may yet come
+ * to nothing, and settles nothing. */
+static InferConfigurer
+configurer(const InferServer *server)
+{
+	InferConfigurer by = {.database = MyDatabaseId, .server = server->oid};
+
+	if (!TransactionIdIsCurrentTransactionId(server->version))
+		by.version = server->version;
+	return by;
+}
+
+/* Was the key configured by a server that has been dropped since, as far as can be seen here? */
+static bool
+is_left_behind(const char *key)
+{
+	InferConfigurer by = infer_admission_configurer(key);
+
+	return by.server != 0 && by.database == MyDatabaseId &&
+		   !SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(by.server));
 }
 
 /* "at most 8 requests in flight, 60 requests and 1000 tokens a minute"; palloc'd. */
@@ -120,31 +145,55 @@ describe_config(const InferAdmissionConfig *config)
 	return text.data;
 }
 
-/* Keys longer than the table's are replaced by a hash of them. */
+#define HASHED_SIZE 32
+
+/* Keys longer than the table's are replaced by a hash of them, for which there must be room. */
+static const char *
+short_key(const char *name, char *hashed)
+{
+	if (strlen(name) < INFER_ADMISSION_KEY_MAX)
+		return name;
+	snprintf(hashed, HASHED_SIZE, "hash:" UINT64_FORMAT,
+			 hash_bytes_extended((const unsigned char *) name, strlen(name), 0));
+	return hashed;
+}
+
+static void
+refuse_key(void)
+{
+	ereport(ERROR, (errcode(infer_errcode_config()), errmsg("no room for another admission key"),
+					errdetail("All %d entries are in use.", infer_guc_max_admission_keys),
+					errhint("Raise pg_inference.max_admission_keys and restart the server, or "
+							"let servers share an admission_key.")));
+}
+
 static InferKey
 admission_key(const InferPlace *place)
 {
-	const char *option = place->class->options.admission_key;
-	const char *name = option != NULL ? option : place->placement->server->admission_key;
-	InferAdmissionConfig wanted = admission_config(place);
-	char hashed[32];
+	const InferCallOptions *options = &place->class->options;
+	const InferServer *server = place->placement->server;
+	bool own = options->admission_key != NULL || options->rpm >= 0 || options->tpm >= 0;
+	InferAdmissionConfig wanted = admission_config(server);
+	InferConfigurer by = {.database = MyDatabaseId}; /* a call's own: no server's */
+	char hashed[HASHED_SIZE];
+	const char *name =
+		short_key(options->admission_key ? options->admission_key : server->admission_key, hashed);
 	bool conflict = false;
 	InferKey key;
 
 	check_owner(place);
-	if (strlen(name) >= INFER_ADMISSION_KEY_MAX)
+	if (options->rpm >= 0)
+		wanted.rpm = options->rpm;
+	if (options->tpm >= 0)
+		wanted.tpm = options->tpm;
+	if (!own)
 	{
-		snprintf(hashed, sizeof(hashed), "hash:" UINT64_FORMAT,
-				 hash_bytes_extended((const unsigned char *) name, strlen(name), 0));
-		name = hashed;
+		by = configurer(server);
+		by.insists = is_left_behind(name);
 	}
-	key = infer_admission_key(name, &wanted, &conflict);
+	key = infer_admission_key(name, &wanted, &by, &conflict);
 	if (key < 0)
-		ereport(ERROR,
-				(errcode(infer_errcode_config()), errmsg("no room for another admission key"),
-				 errdetail("All %d entries are in use.", infer_guc_max_admission_keys),
-				 errhint("Raise pg_inference.max_admission_keys and restart the server, or "
-						 "let servers share an admission_key.")));
+		refuse_key();
 	if (conflict)
 	{
 		InferAdmissionConfig kept = infer_admission_config(key);
@@ -153,10 +202,43 @@ admission_key(const InferPlace *place)
 				(errmsg("admission key \"%s\" keeps the limits it has", name),
 				 errdetail("The first configuration of a key wins: %s. This one asks for %s.",
 						   describe_config(&kept), describe_config(&wanted)),
-				 errhint("Restart PostgreSQL, or give the server another "
-						 "admission_key.")));
+				 own ? errhint("Use another admission_key for such calls.")
+					 : errhint("Give the server another admission_key, or have these limits "
+							   "count with infer.apply_limits().")));
 	}
 	return key;
+}
+
+/*
+ * For the server's owner, if the key is the server's to configure: it came first, or whoever did is
+ * gone.  For superusers always.
+ */
+void
+infer_call_apply_limits(const char *server_name)
+{
+	InferServer *server = infer_server_read(infer_server_find(server_name, NULL));
+	InferAdmissionConfig wanted = admission_config(server);
+	InferConfigurer by = configurer(server);
+	InferConfigurer first;
+	char hashed[HASHED_SIZE];
+	const char *name = short_key(server->admission_key, hashed);
+	bool conflict;
+
+	if (!infer_server_is_owner(server->oid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_FOREIGN_SERVER, server_name);
+	first = infer_admission_configurer(name);
+	if (first.database != 0 && !superuser() && !is_left_behind(name) &&
+		(first.server != by.server || first.database != by.database))
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("admission key \"%s\" has its limits from somebody else", name),
+						errdetail("Its limits are those of who used it first, in this database or "
+								  "another one."),
+						errhint("Have its owner or a superuser change them, or give server \"%s\" "
+								"another admission_key.",
+								server_name)));
+	by.insists = true;
+	if (infer_admission_key(name, &wanted, &by, &conflict) < 0)
+		refuse_key();
 }
 
 /*

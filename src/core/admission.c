@@ -14,13 +14,51 @@
 /* An alarm may be so late before somebody is woken to set it anew. */
 #define ALARM_SLACK_US 500
 
+static bool
+is_same_server(const InferConfigurer *a, const InferConfigurer *b)
+{
+	return a->server != 0 && a->server == b->server && a->database == b->database;
+}
+
+/* May it configure the key again? */
+static bool
+may_change(const InferAdmission *a, const InferConfigurer *by)
+{
+	if (by->insists)
+		return true;
+	return is_same_server(by, &a->by) && by->version != 0 && by->version != a->by.version &&
+		   by->version != a->replaced;
+}
+
+static void
+reconfigure(InferAdmission *a, const InferAdmissionConfig *config, const InferConfigurer *by)
+{
+	infer_limiter_reconfigure(&a->limiter, &config->limiter);
+	infer_ratelimit_set(&a->rate, config->rpm, config->tpm);
+	if (!is_same_server(by, &a->by) || by->version == 0)
+		a->replaced =
+			0; /* what is not settled may come to nothing, and the old one be right again */
+	else if (by->version != a->by.version)
+		a->replaced = a->by.version;
+	a->by = *by;
+}
+
 bool
 infer_admission_configure(InferAdmission *a, int nnodes, const InferAdmissionConfig *config,
-						  int64_t now_us, bool *tell)
+						  const InferConfigurer *by, int64_t now_us, bool *tell)
 {
-	bool first = infer_limiter_configure(&a->limiter, &config->limiter, tell);
+	bool first;
 
 	infer_monitor_configure(&a->monitor, &config->monitor);
+	*tell = false;
+	if (a->limiter.sealed && may_change(a, by))
+	{
+		reconfigure(a, config, by);
+		return true;
+	}
+	if (is_same_server(by, &a->by) && by->version != 0 && by->version == a->replaced)
+		return false;
+	first = infer_limiter_configure(&a->limiter, &config->limiter, tell);
 	if (!first)
 	{
 		bool same = a->rate.rpm == (config->rpm > 0 ? config->rpm : 0) &&
@@ -30,6 +68,7 @@ infer_admission_configure(InferAdmission *a, int nnodes, const InferAdmissionCon
 		a->limiter.told |= *tell;
 		return false;
 	}
+	a->by = *by;
 	infer_ratelimit_init(&a->rate, config->rpm, config->tpm, now_us);
 	a->nnodes = nnodes;
 	for (int p = 0; p < INFER_PRIORITY_COUNT; p++)

@@ -90,9 +90,24 @@ typedef struct InferAdmissionNode
 	int32_t share;    /* scratch of one call */
 } InferAdmissionNode;
 
+/*
+ * Who configures: a server object, in the version that its definition has now.  The first one
+ * counts for all who share the key; it alone may configure it again, each time that it has changed.
+ * Not with a version that has been replaced: a process may not have heard of the change yet.
+ */
+typedef struct InferConfigurer
+{
+	uint32_t database;
+	uint32_t server;  /* 0 = no server: nobody may change it */
+	uint32_t version; /* 0 = not settled yet: serves for the first time only */
+	bool insists;     /* counts, whoever was first */
+} InferConfigurer;
+
 typedef struct InferAdmission
 {
 	InferLimiter limiter;
+	InferConfigurer by;
+	uint32_t replaced; /* the version before; 0 = none */
 	InferRateLimit rate;
 	InferMonitor monitor;
 	InferDial dial;
@@ -124,11 +139,11 @@ typedef struct InferAdmissionConfig
 	InferMonitorConfig monitor;
 } InferAdmissionConfig;
 
-/* The first one counts, but for the monitor's, where the last one does; *tell as in
- * infer_limiter_configure(). Wake the line afterwards. */
+/* The first one counts, and changes of who that was; of the monitor's, the last one. Returns
+ * whether it was taken; *tell as in infer_limiter_configure(). Wake the line afterwards. */
 extern bool infer_admission_configure(InferAdmission *a, int nnodes,
-									  const InferAdmissionConfig *config, int64_t now_us,
-									  bool *tell);
+									  const InferAdmissionConfig *config, const InferConfigurer *by,
+									  int64_t now_us, bool *tell);
 /* Returns how many permits were granted, or GIVES_UP; *permit then serves for each of them, *stamp
  * for infer_ratelimit_correct(). */
 extern int infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me,

@@ -100,6 +100,26 @@ infer_limiter_configure(InferLimiter *l, const InferLimiterConfig *config, bool 
 	return true;
 }
 
+void
+infer_limiter_reconfigure(InferLimiter *l, const InferLimiterConfig *config)
+{
+	InferLimiterConfig c = clamp_config(config);
+	bool unproved = l->slow_start || l->window >= l->config.ceiling;
+
+	if (same_config(&c, &l->config))
+		return;
+	l->config = c;
+	l->told = false;
+	if (unproved && l->window < c.start)
+		l->window = c.start;
+	l->window = c.adaptive ? clamp(l->window, c.floor, c.ceiling) : c.ceiling;
+	if (l->open > l->window || unproved)
+		l->open = l->window;
+	if (l->window < l->low_water)
+		l->low_water = l->window;
+	begin_round(l);
+}
+
 /* A window at the ceiling goes with it. */
 void
 infer_limiter_set_ceiling(InferLimiter *l, int ceiling)

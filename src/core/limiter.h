@@ -137,6 +137,12 @@ typedef struct InferLimiter
 /* The first configuration is taken (true). A later one is not; false, and *tell the first time that
  * it differs, after clamping. Memory must be zero before the first. */
 extern bool infer_limiter_configure(InferLimiter *l, const InferLimiterConfig *config, bool *tell);
+/*
+ * Another configuration, of somebody who may change it.  What is learnt stays where it fits; a
+ * limit that nothing but its ceiling or its slow start has kept down begins no lower than a new one
+ * would. Nothing in flight is touched.  Wake the line afterwards.
+ */
+extern void infer_limiter_reconfigure(InferLimiter *l, const InferLimiterConfig *config);
 /* Administration: nothing in flight is touched. Wake the line afterwards. */
 extern void infer_limiter_set_ceiling(InferLimiter *l, int ceiling);
 extern void infer_limiter_set_adaptive(InferLimiter *l, bool adaptive);

@@ -16,10 +16,16 @@ place(int64_t slot)
 }
 
 void
-infer_ratelimit_init(InferRateLimit *r, int64_t rpm, int64_t tpm, int64_t now_us)
+infer_ratelimit_set(InferRateLimit *r, int64_t rpm, int64_t tpm)
 {
 	r->rpm = rpm > 0 ? rpm : 0;
 	r->tpm = tpm > 0 ? tpm : 0;
+}
+
+void
+infer_ratelimit_init(InferRateLimit *r, int64_t rpm, int64_t tpm, int64_t now_us)
+{
+	infer_ratelimit_set(r, rpm, tpm);
 	r->slot = now_us / SLOT_US;
 	r->hold_until_us = INT64_MIN;
 	r->requests_left = r->tokens_left = -1;

@@ -50,6 +50,8 @@ typedef struct InferRateHeader
 
 /* Memory must be zero. */
 extern void infer_ratelimit_init(InferRateLimit *r, int64_t rpm, int64_t tpm, int64_t now_us);
+/* From now on; what the minute has seen counts. */
+extern void infer_ratelimit_set(InferRateLimit *r, int64_t rpm, int64_t tpm);
 /* How many requests may leave now (INT32_MAX: no limit). */
 extern int infer_ratelimit_room(InferRateLimit *r, int64_t now_us);
 /* May so many tokens leave now? */

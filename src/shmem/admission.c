@@ -220,7 +220,8 @@ wake_line(InferAdmission *admission, InferAdmissionNode *line, int64 now)
 /* The configuration may be late by a moment, when another process has just made the key; whoever
  * comes first configures it. */
 InferKey
-infer_admission_key(const char *key, const InferAdmissionConfig *config, bool *conflict)
+infer_admission_key(const char *key, const InferAdmissionConfig *config, const InferConfigurer *by,
+					bool *conflict)
 {
 	InferAdmission *admission;
 	InferKey result;
@@ -243,11 +244,25 @@ infer_admission_key(const char *key, const InferAdmissionConfig *config, bool *c
 	LWLockAcquire(partition_lock(result), LW_EXCLUSIVE);
 	/* the core tells of a conflict once; here that means once a session */
 	admission->limiter.told = conflict_told[result];
-	infer_admission_configure(admission, table->nprocs, config, now, conflict);
+	infer_admission_configure(admission, table->nprocs, config, by, now, conflict);
 	wake_line(admission, entry_nodes(result), now);
 	LWLockRelease(partition_lock(result));
 	conflict_told[result] |= *conflict;
 	return result;
+}
+
+InferConfigurer
+infer_admission_configurer(const char *name)
+{
+	InferKey key = lookup_key(name);
+	InferConfigurer by = {0};
+
+	if (key == NOBODY)
+		return by;
+	LWLockAcquire(partition_lock(key), LW_SHARED);
+	by = entries[key].admission.by;
+	LWLockRelease(partition_lock(key));
+	return by;
 }
 
 InferAdmissionConfig

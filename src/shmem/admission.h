@@ -4,7 +4,7 @@
  * A permit is the right to have one request in flight under a key.  It is taken before anything
  * leaves and given back exactly once.  What a key allows, who waits and who goes first is decided
  * by core/admission.h; here are its memory, its locks and its latches.  The first configuration of
- * a key wins, a different later one is reported once.  The table has
+ * a key wins, and may be changed by whose it is; a different one is reported once.  The table has
  * pg_inference.max_admission_keys entries; when it is full, new keys are refused (fail closed: the
  * call raises, names the setting).
  *
@@ -32,9 +32,11 @@
 typedef int InferKey; /* index into the table; valid for the life of the postmaster's memory */
 
 /* Finds or makes the entry. Returns -1 when the table is full. *conflict is set once per process
- * and key when it had been configured otherwise before (then the first configuration stays). */
+ * and key when it had been configured otherwise before and keeps that: see InferConfigurer. */
 extern InferKey infer_admission_key(const char *key, const InferAdmissionConfig *config,
-									bool *conflict);
+									const InferConfigurer *by, bool *conflict);
+/* Who has configured it; all zero if nobody has yet. */
+extern InferConfigurer infer_admission_configurer(const char *key);
 extern InferAdmissionConfig infer_admission_config(InferKey key);
 /* The key's limit now, and how a new scan's window begins; see infer_limiter_begin_window(). */
 extern int infer_admission_limit(InferKey key, int64_t least, InferWindowConfig *window);
