@@ -159,7 +159,7 @@ static void drip_more(void *arg)
 void conn_reply(struct req *r, int status, const char *type, double retry_after)
 {
     struct conn *c = r->conn;
-    char head[HEADROOM], retry[64] = "", length[64], location[sizeof set.redirect_to + 16] = "";
+    char head[HEADROOM], retry[64] = "", length[64], incarnation[sizeof set.incarnation + 32] = "", location[sizeof set.redirect_to + 16] = "";
     bool zip = false, big = status == 200 && r->fault == FAULT_big && r->api;
     if (r->api && sizes.n < ARRAY_LEN(sizes.s))
         sizes.s[sizes.n++] = (struct size){(uint32_t)r->n_items, (uint32_t)r->prompt_tokens, status};
@@ -167,6 +167,7 @@ void conn_reply(struct req *r, int status, const char *type, double retry_after)
     else if (r->api && c->tally && c->tally <= tallies.n && tallies.t[c->tally - 1].connection == c->number) tallies.t[c->tally - 1].ok++;
     if (c->h2) { h2_reply(r, status, type, retry_after); return; }
     if (retry_after >= 0) snprintf(retry, sizeof retry, "Retry-After: %.15g\r\n", retry_after);
+    if (set.incarnation[0]) snprintf(incarnation, sizeof incarnation, "X-Incarnation: %s\r\n", set.incarnation);
     if (r->fault == FAULT_redirect) snprintf(location, sizeof location, "Location: %s\r\n", set.redirect_to);
     if (r->api && set.gzip && r->accepts_gzip && !big) { zip = true; gzip_stored(&r->out); }
     if (r->api && (set.chunked || r->fault == FAULT_cutchunk) && !big && r->fault != FAULT_cutclose) {
@@ -174,8 +175,8 @@ void conn_reply(struct req *r, int status, const char *type, double retry_after)
         chunk_body(&r->out);
     } else if (r->fault == FAULT_cutclose) snprintf(length, sizeof length, "Connection: close");
     else snprintf(length, sizeof length, "Content-Length: %zu", r->out.len - HEADROOM + (big ? (size_t)set.big_kb * 1024 : 0));
-    size_t n = (size_t)snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s\r\n%s%s%s%s\r\n",
-        status, status_text(status), type, length, zip ? "Content-Encoding: gzip\r\n" : "", retry, location,
+    size_t n = (size_t)snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s\r\n%s%s%s%s%s\r\n",
+        status, status_text(status), type, length, zip ? "Content-Encoding: gzip\r\n" : "", retry, location, incarnation,
         r->close ? "Connection: close\r\n" : "");
     memcpy(r->out.p + HEADROOM - n, head, n);
     if (status == 200 && r->fault == FAULT_garbage) r->out.p[HEADROOM - n] = '\1';

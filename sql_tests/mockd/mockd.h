@@ -155,7 +155,7 @@ extern struct settings {
     SETTINGS(X)
 #undef X
     double fault[FAULT_end];
-    char reply[16], embed[16], redirect_to[128], api_key[128], refusals[128], failures[128];
+    char reply[16], embed[16], redirect_to[128], api_key[128], incarnation[65], refusals[128], failures[128];
 } set;
 
 struct number_setting { const char *name; double *where, def, min, max; const char *help; };

@@ -28,6 +28,8 @@ curl -s -H 'Authorization: Bearer x' "$url/health" >/dev/null
 check probes-with-key 1 "$(stat probes_with_key)"
 set_ "health_status=503&models_status=404"
 check unhealthy "503 404" "$(code /health) $(code /v1/models)"
+set_ incarnation=first
+check incarnation first "$(curl -s -D - -o /dev/null "$url/health" | tr -d '\r' | sed -n 's/^X-Incarnation: //p')"
 set_ health_status=0
 check unanswered 28 "$(status -m 0.3 "$url/health")"
 set_ ""

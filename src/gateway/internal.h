@@ -33,7 +33,8 @@ typedef struct InferWatch
 	InferNameWatch name;
 	InferTransfer *transfer; /* of the probe that runs; NULL = none does */
 	int64 sent_us;
-	InferEgress egress; /* the running probe's */
+	InferEgress egress;            /* the running probe's, as the next */
+	char header[INFER_ROUTE_TEXT]; /* that says which incarnation answers */
 } InferWatch;
 
 /* How many servers are watched, and how they are. */

@@ -1,7 +1,7 @@
 /*
  * gateway/prober.c - which server is probed when, and what its answer says.
  *
- * The route table is walked whenever a probe is due or has ended, and once a tick at least.  A
+ * The route table is walked whenever a probe is due, or a session says that there is news.  A
  * server in use is probed once per pg_inference.probe_interval, however many sessions use it; at
  * once when it is new here; sooner while nobody can connect to it (core/probe.h); and when a
  * session has found that its address does not answer.  One that no session has used for some
@@ -25,6 +25,7 @@
 #include "pg/guc.h"
 #include "pg/random.h"
 #include "registry/secrets.h"
+#include "shmem/gateway.h"
 #include "utils/memutils.h"
 
 #define MAX_PROBES        64 /* at a time; the others wait for their turn */
@@ -32,9 +33,11 @@
 #define ANSWER_TIMEOUT_MS 10000 /* a probe that takes longer says nothing more */
 #define USUAL_PATH        "/health"
 #define NOT_FOUND         404
-/* Between two looks at the table, which has many slots: at least, and at most, for new ones. */
-#define LOOK_PAUSE_US    50000
-#define LOOK_AT_LEAST_US 1000000
+/* Between two looks at the table, which has many slots: at least, where there is no news; at most,
+ * for servers that are used again. */
+#define LOOK_PAUSE_US 50000
+#define LOOK_AGAIN_US 1000000
+#define HEADER_OPTION "header:" /* an incarnation that answers have in a header */
 
 static InferTransport *transport;
 static InferWatch *watches; /* by slot */
@@ -122,6 +125,18 @@ conclude_unmade(InferWatch *watch, InferReason reason)
 	conclude(watch, &probe, INFER_PROBE_SILENT);
 }
 
+/* The name of the header that says which incarnation the server is; NULL = none does. */
+static const char *
+incarnation_header(InferWatch *watch, const InferRouteIdentity *identity)
+{
+	size_t len = strlen(HEADER_OPTION);
+
+	if (strncmp(identity->incarnation, HEADER_OPTION, len) != 0)
+		return NULL;
+	strlcpy(watch->header, identity->incarnation + len, sizeof(watch->header));
+	return watch->header;
+}
+
 static void
 send_probe(InferWatch *watch, const InferRouteEntry *entry, const InferSecrets *secrets)
 {
@@ -135,6 +150,7 @@ send_probe(InferWatch *watch, const InferRouteEntry *entry, const InferSecrets *
 		.timeout_ms = ANSWER_TIMEOUT_MS,
 		.max_response_size = ANSWER_MAX,
 		.max_idle_s = 1,
+		.watch_header = incarnation_header(watch, &entry->identity),
 		.check_address = infer_egress_address,
 		.check_arg = &watch->egress,
 		.user = watch,
@@ -182,6 +198,7 @@ finish_probe(InferWatch *watch, const InferRouteEntry *entry, int64 now)
 		.behind = health == INFER_PROBE_BEHIND,
 		.untold = health == INFER_PROBE_ANSWERS,
 		.address = infer_resolver_note(&watch->name, entry, result, now),
+		.incarnation = result->watched[0] != '\0' ? result->watched : NULL,
 	};
 
 	if (health == INFER_PROBE_READY || health == INFER_PROBE_BEHIND)
@@ -256,7 +273,7 @@ look_around(int64 now)
 {
 	InferRouteEntry entry;
 
-	next_look_us = now + LOOK_AT_LEAST_US;
+	next_look_us = now + LOOK_AGAIN_US;
 	some_wait = false;
 	counts = (InferWatchCounts){0};
 	for (int i = 0; i < infer_route_slots(); i++)
@@ -293,7 +310,7 @@ infer_prober_turn(int64 now)
 	long timeout_ms;
 
 	collect(now);
-	if (now >= next_look_us)
+	if (infer_gateway_woken() || now >= next_look_us)
 		look_around(now);
 	timeout_ms = infer_transport_timeout_ms(transport);
 	return timeout_ms < 0 ? next_look_us : Min(next_look_us, now + timeout_ms * 1000);

@@ -25,6 +25,7 @@ typedef struct GatewayRecord
 	pg_atomic_uint32 pid;  /* 0: none */
 	pg_atomic_uint32 proc; /* its place among the processes; good also when it has gone */
 	pg_atomic_uint64 seen_us;
+	pg_atomic_uint32 news; /* 1: it has been woken, and has not looked since */
 } GatewayRecord;
 
 static GatewayRecord *record = NULL;
@@ -44,6 +45,7 @@ infer_gateway_shmem_attach(void *memory, union LWLockPadded *locks, bool found)
 	pg_atomic_init_u32(&record->pid, 0);
 	pg_atomic_init_u32(&record->proc, 0);
 	pg_atomic_init_u64(&record->seen_us, infer_now_us());
+	pg_atomic_init_u32(&record->news, 0);
 }
 
 static void
@@ -93,8 +95,15 @@ infer_gateway_alive(void)
 void
 infer_gateway_wake(void)
 {
-	if (infer_gateway_pid() != 0)
-		SetLatch(&GetPGProcByNumber(pg_atomic_read_u32(&record->proc))->procLatch);
+	if (infer_gateway_pid() == 0 || pg_atomic_exchange_u32(&record->news, 1) != 0)
+		return;
+	SetLatch(&GetPGProcByNumber(pg_atomic_read_u32(&record->proc))->procLatch);
+}
+
+bool
+infer_gateway_woken(void)
+{
+	return pg_atomic_exchange_u32(&record->news, 0) != 0;
 }
 
 void

@@ -18,8 +18,11 @@ extern void infer_gateway_beat(void);
 extern int infer_gateway_pid(void);
 /* Has it been at work within the last seconds?  A new one has a moment to come. */
 extern bool infer_gateway_alive(void);
-/* Has it look at what there is to do.  Does nothing where there is none. */
+/* Something in the route table wants to be looked at.  Does nothing where there is no gateway; good
+ * to call under a lock. */
 extern void infer_gateway_wake(void);
+/* For the gateway: has somebody called that since it last asked? */
+extern bool infer_gateway_woken(void);
 /* Says once a session that calls go on without it, where it should be there and is not. */
 extern void infer_gateway_check(void);
 

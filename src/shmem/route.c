@@ -17,6 +17,7 @@
 
 #include "pg/clock.h"
 #include "pg/guc.h"
+#include "shmem/gateway.h"
 #include "shmem/route_private.h"
 
 #define NOBODY INFER_ROUTE_NOBODY
@@ -229,6 +230,7 @@ set_identity(InferRouteSlot *slot, const InferRouteIdentity *identity)
 	if (identity->node[0] == '\0')
 		memcpy(slot->identity.node, identity->name, sizeof(slot->identity.node));
 	slot->published_us = slot->used_us = infer_now_us();
+	infer_gateway_wake();
 }
 
 /* ... where another version of it was. */

@@ -14,6 +14,7 @@
 #include "pg/clock.h"
 #include "pg/guc.h"
 #include "pg/random.h"
+#include "shmem/gateway.h"
 #include "shmem/route_private.h"
 
 /* By slot: what this process holds of one generation of it. */
@@ -167,6 +168,8 @@ infer_route_note_peer(InferRouteSlot *slot, InferReason reason, bool answered, i
 	{
 		infer_peer_hear_failure(&slot->now.peer, sent_us, now_us);
 		slot->peer_reason = reason;
+		if (slot->address[0] != '\0')
+			infer_gateway_wake();
 		slot->address[0] = '\0'; /* whoever is next looks it up again */
 	}
 	else if (reason == INFER_REASON_DISCONNECTED)
