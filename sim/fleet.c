@@ -141,7 +141,8 @@ fleet_begin(Fleet *f)
 	for (int i = 0; i < f->nmachines; i++)
 	{
 		infer_queue_init(&f->slots[i].queue);
-		infer_admission_configure(&f->slots[i].admission, FLEET_CLIENTS, &f->config, f->now, &tell);
+		infer_admission_configure(&f->slots[i].admission, FLEET_CLIENTS, &f->config,
+								  &(InferConfigurer){0}, f->now, &tell);
 		if (f->gateway)
 			fleet_at(f, f->now + random_below(&f->random, 5000) * MS, FLEET_PROBE, i);
 	}
