@@ -149,6 +149,12 @@ SELECT FROM infer.alter_placement('both', 'infer_c', 'costs/slow', weight => 100
 SELECT infer.call_cost('both', 'complete') = infer.call_cost('slow', 'complete') AS nearly_all;
 SELECT remote_model, task FROM infer.stat_models WHERE model = 'both' ORDER BY remote_model, task;
 SELECT infer.drop_model('both');
+-- also of one that comes with its version, as a restore has it
+SELECT FROM infer.create_model('both', 'complete');
+SELECT infer.call_cost('both', 'complete');
+INSERT INTO infer.placement_catalog (model, server, remote_model, set_version) VALUES ('both', 'infer_c', 'costs/slow', 1);
+SELECT infer.call_cost('both', 'complete') = infer.call_cost('slow', 'complete') AS same;
+SELECT infer.drop_model('both');
 -- dropped, and made anew
 BEGIN;
 SELECT infer.drop_model('slow');

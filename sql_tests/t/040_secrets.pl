@@ -192,6 +192,11 @@ sub dump_of
 	return $text;
 }
 
+ask(q{SELECT infer.create_model('placed', 'embed', 'mock'); SELECT infer.add_placement('placed', 'by_env', 'elsewhere', version => '1.10', weight => 0.5, feeds => '{a,b}',
+	ts_range => '[2024-01-01,)', is_primary => true, service_class => 'embed');
+	SELECT infer.alter_model('c', min_version => '1.00', ts_args => '{at}', fallbacks => '{apps}', routing => '{"priority": "LOW"}', strategy => 'rr');
+	SELECT infer.replace_placements('c', '[{"server": "mock"}]', 1000);
+	SELECT infer.create_model('gone', 'complete'); SELECT infer.drop_model('gone')});
 $seen{'the dump'} = dump_of('postgres');
 like($seen{'the dump'}, qr/api_key_file '\Q$key_file\E'/, 'the dump says where the key is');
 like($seen{'the dump'}, qr/api_key_env 'INFER_TEST_KEY'/, 'of a variable as well');
@@ -205,6 +210,12 @@ is(dump_of('restored'), $seen{'the dump'}, 'what was restored dumps to the same'
 is( $node->safe_psql('restored', 'SELECT * FROM infer.models ORDER BY name'),
 	ask('SELECT * FROM infer.models ORDER BY name'),
 	'the models are the same');
+is( $node->safe_psql('restored', 'SELECT * FROM infer.placements ORDER BY model, server'),
+	ask('SELECT * FROM infer.placements ORDER BY model, server'),
+	'fail_P59: so are their placements');
+is( $node->safe_psql('restored', q{SELECT infer.create_model('gone', 'complete'); SELECT infer.drop_model('c'); SELECT infer.create_model('c', 'complete', 'mock');
+		SELECT name, set_version > CASE name WHEN 'c' THEN 1000 ELSE 8 END FROM infer.models WHERE name IN ('c', 'gone') ORDER BY name}) =~ s/^\n+//r,
+	"c|t\ngone|t", 'fail_P59: and versions grow from where they were, also of a model that was gone by then');
 is(attempt("$as_app SELECT infer.embed('m', 'restored') IS NOT NULL", 'restored'),
 	't', 'calls work in the restored database: server, model, mapping, key, privileges');
 $mock->set("api_key=$key{env}");

@@ -139,6 +139,8 @@ infer_resolve(const char *model, InferTask task, Oid userid)
 	InferTargetSlot *slot = NULL;
 	InferTarget *target;
 
+	/* a statement that locks no table would not hear of changes before its transaction ends */
+	AcceptInvalidationMessages();
 	infer_prepare_caches();
 	if (cacheable)
 		slot = hash_search(target_cache, key, HASH_FIND, NULL);
