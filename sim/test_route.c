@@ -561,6 +561,12 @@ test_gw_3_tiers(void)
 	CHECK(same(always(), "b1") && d.tier == 1 && d.n_order == 1);
 	request.min_tier = 2;
 	CHECK(same(always(), "b2") && d.tier == 2 && same(reason("b1"), "tier"));
+	/* the least version is the model's, not its fallbacks' */
+	request.min_tier = 0;
+	request.min_version = 100;
+	decide(0.5);
+	CHECK(same(reason("a1"), "min_version") && d.tier == 1 && same(order(), "b1"));
+	request.min_version = INFER_ROUTE_NO_VERSION;
 	/* a tier without a class is passed over, and so is one without what is included */
 	two_by_two();
 	places[2].tier = places[3].tier = 1;

@@ -43,7 +43,7 @@ mismatch(const InferRouteRequest *request, const InferRoutePlace *place)
 		if (version != request->version)
 			return INFER_BY_VERSION;
 	}
-	else if (version < request->min_version)
+	else if (place->tier == 0 && version < request->min_version)
 		return INFER_BY_MIN_VERSION;
 	if (lacks_feed(request, place))
 		return INFER_BY_FEEDS;
