@@ -88,6 +88,12 @@ SELECT infer.complete('opt_nowhere', 'x');
 SELECT (infer.try_complete('opt_nowhere', 'x')).server;
 SELECT FROM infer.drop_model('opt_plain');
 SELECT infer.complete('opt_nowhere', 'x');
+-- a fallback's own least version is kept
+SELECT FROM infer.create_model('opt_plain', 'complete', min_version => '2.00');
+SELECT FROM infer.add_placement('opt_plain', 'infer_o', version => '1.99');
+SELECT infer.complete('opt_nowhere', 'x');
+SELECT FROM infer.alter_placement('opt_plain', 'infer_o', version => '2.00');
+SELECT infer.complete('opt_nowhere', 'x');
 -- circles that were made behind our back do no harm
 UPDATE infer.model_catalog SET fallbacks = '{opt_b}' WHERE name = 'opt_a';
 SELECT infer.complete('opt_a', 'x'), infer.chat('opt_b', '[{"role": "user", "content": "y"}]');
