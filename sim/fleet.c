@@ -23,6 +23,8 @@ const char *const fleet_sometimes_names[SOMETIMES_COUNT] = {
 	[SOMETIMES_PROBE] = "probe after all failed",
 	[SOMETIMES_PROBE_SUCCESS] = "probe that finds it well",
 	[SOMETIMES_ALL_FAILED] = "all failed",
+	[SOMETIMES_DEAD] = "a server without the model",
+	[SOMETIMES_STALE_SET] = "no server with the model",
 	[SOMETIMES_AMBIGUOUS_RETRY] = "retry of what may have been executed",
 	[SOMETIMES_EXECUTED_TWICE] = "executed twice",
 	[SOMETIMES_BLOCKED] = "blocked by ambiguity",
@@ -181,12 +183,13 @@ heal(Fleet *f)
 
 		if (!m->up)
 			machine_boot(f, i, 0);
-		m->silent = m->broken = m->gloomy = false;
+		m->silent = m->broken = m->gloomy = m->amnesic = false;
 		m->slow = 1;
 		m->loading_until_us = 0;
 		m->queue = -1;
 		m->slots += f->nclients;
 	}
+	f->set_version++;
 }
 
 static void
@@ -213,6 +216,9 @@ play(Fleet *f, const FleetScript *script)
 			break;
 		case FLEET_GLOOMY:
 			m->gloomy = script->b != 0;
+			break;
+		case FLEET_AMNESIC:
+			m->amnesic = script->b != 0;
 			break;
 		case FLEET_SLOW:
 			m->slow = (double) script->b / 100;

@@ -38,11 +38,12 @@ typedef struct Machine
 	double base_us;
 	double sigma; /* of the lognormal latency */
 	int64_t net_us;
-	bool up;     /* somebody listens */
-	bool silent; /* what is sent vanishes, and so do answers */
-	bool broken; /* fails all it is asked; its health says that it is well */
-	bool gloomy; /* its health says that it is not ready; it is */
-	double slow; /* answers take so many times as long */
+	bool up;      /* somebody listens */
+	bool silent;  /* what is sent vanishes, and so do answers */
+	bool broken;  /* fails all it is asked; its health says that it is well */
+	bool amnesic; /* does not have the model */
+	bool gloomy;  /* its health says that it is not ready; it is */
+	double slow;  /* answers take so many times as long */
 	int64_t loading_until_us;
 	int incarnation;
 	/* now: its queue, by attempt */
@@ -58,6 +59,7 @@ typedef struct Slot
 {
 	InferQueueModel queue;
 	InferPeer peer;
+	InferDeadModels dead;
 	InferAdmission admission;
 	InferAdmissionNode nodes[FLEET_CLIENTS];
 	int64_t behind_since_us;
@@ -84,6 +86,7 @@ typedef struct Attempt
 	int machine;
 	int place; /* of the call */
 	InferAttemptKind kind;
+	int64_t set_version;
 	AttemptState state;
 	int next;     /* of the server's queue */
 	int lag_next; /* of those that lag */
@@ -128,7 +131,8 @@ typedef struct Entry
 typedef struct Client
 {
 	bool alive;
-	int call; /* its entry, -1 = none */
+	int call;            /* its entry, -1 = none */
+	int64_t set_version; /* of its places */
 	InferStagesRule rule;
 	InferStages stages;
 	InferRouteRequest request;
@@ -167,10 +171,11 @@ typedef enum FleetScriptKind
 	FLEET_SILENT, /* machine a, b = 1 begins, 0 ends */
 	FLEET_BROKEN,
 	FLEET_GLOOMY,
+	FLEET_AMNESIC,
 	FLEET_SLOW, /* machine a, b = percent of the usual time */
 	FLEET_KILL, /* client a, back after b us */
 	FLEET_REVIVE,
-	FLEET_HEAL /* all machines are well */
+	FLEET_HEAL /* all machines are well, and somebody has looked through the placements */
 } FleetScriptKind;
 
 typedef struct FleetScript
@@ -194,6 +199,8 @@ typedef enum Sometimes
 	SOMETIMES_PROBE,
 	SOMETIMES_PROBE_SUCCESS,
 	SOMETIMES_ALL_FAILED,
+	SOMETIMES_DEAD,
+	SOMETIMES_STALE_SET,
 	SOMETIMES_AMBIGUOUS_RETRY,
 	SOMETIMES_EXECUTED_TWICE,
 	SOMETIMES_BLOCKED,
@@ -260,6 +267,7 @@ typedef struct Fleet
 	int lagging_first; /* attempts, the oldest first */
 	int lagging_last;
 	int lagging;
+	int64_t set_version;
 	int64_t earned; /* landings that earn, as the judge counts them */
 	/* how it is */
 	InferAdmissionConfig config;

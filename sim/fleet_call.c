@@ -77,6 +77,7 @@ begin(Fleet *f, int which)
 	*entry = (Entry){.begun_us = f->now, .ended_us = -1};
 	if (c->calls_left > 0)
 		c->calls_left--;
+	c->set_version = f->set_version;
 	c->rule = f->rule;
 	c->rule.retry.policy = happens(f, f->never_retries)       ? INFER_RETRY_NEVER
 						   : happens(f, f->permits_ambiguous) ? INFER_RETRY_AMBIGUOUS
@@ -138,6 +139,7 @@ new_attempt(Fleet *f, int which, int place, InferAttemptKind kind)
 										  .machine = c->places[place],
 										  .place = place,
 										  .kind = kind,
+										  .set_version = c->set_version,
 										  .next = -1,
 										  .lag_next = -1};
 	c->running[kind == INFER_ATTEMPT_COPY] = f->nattempts;
@@ -319,7 +321,8 @@ look(Fleet *f, int which)
 		case INFER_STAGES_HOLD:
 			break;
 		case INFER_STAGES_END:
-			f->seen[SOMETIMES_ALL_FAILED] += f->step.end == INFER_STAGES_CAUSE;
+			f->seen[SOMETIMES_ALL_FAILED] += f->decision.cause == INFER_CAUSE_ALL_FAILED;
+			f->seen[SOMETIMES_STALE_SET] += f->decision.cause == INFER_CAUSE_STALE;
 			fail(f, which, infer_stages_execution(&c->stages));
 			break;
 		case INFER_STAGES_WAIT:

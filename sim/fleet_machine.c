@@ -83,6 +83,11 @@ machine_arrive(Fleet *f, int which)
 		answer(f, which, 503);
 		return;
 	}
+	if (m->amnesic)
+	{
+		answer(f, which, 404);
+		return;
+	}
 	if (m->broken)
 	{
 		if (random_below(&f->random, 2) == 0)

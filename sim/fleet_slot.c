@@ -8,6 +8,7 @@
 #define PATIENCE_US       INT64_C(5000000)
 #define PROBE_INTERVAL_US INT64_C(5000000)
 #define WAKE_US           50
+#define MODEL             UINT64_C(7)
 
 static void
 wake_line(Fleet *f, int machine)
@@ -106,6 +107,7 @@ note_incarnation(Fleet *f, Slot *s, int incarnation)
 		f->seen[SOMETIMES_RENEWAL]++;
 		if (f->mutation != FLEET_LEARNS_NOTHING)
 			infer_queue_renew(&s->queue);
+		infer_dead_clear_all(&s->dead);
 	}
 	s->incarnation = incarnation;
 }
@@ -163,6 +165,10 @@ slot_landed(Fleet *f, int which)
 		infer_peer_hear_failure(&s->peer, a->sent_us, f->now);
 	else if (finding.reason == INFER_REASON_DISCONNECTED)
 		infer_peer_hear_disconnect(&s->peer);
+	if (finding.reason == INFER_REASON_NONE)
+		infer_dead_clear(&s->dead, MODEL);
+	else
+		infer_dead_hear(&s->dead, MODEL, a->set_version, finding.reason, true, f->now);
 	if (report.end == INFER_QUEUE_CLEAN || report.end == INFER_QUEUE_BEHIND)
 		note_behind(f, s, report.end == INFER_QUEUE_BEHIND);
 	wake_line(f, a->machine);
@@ -224,6 +230,7 @@ slot_describe(Fleet *f, const Client *c, InferRoutePlace *places)
 		static const char *const names[] = {"s0", "s1", "s2", "s3", "s4", "s5"};
 		const Slot *s = &f->slots[c->places[i]];
 		bool failed = infer_peer_failed(&s->peer, f->now);
+		bool dead = infer_dead_is(&s->dead, MODEL, c->set_version, f->now);
 
 		places[i] = (InferRoutePlace){
 			.server = names[c->places[i]],
@@ -231,7 +238,8 @@ slot_describe(Fleet *f, const Client *c, InferRoutePlace *places)
 			.service_class = "",
 			.weight = 1,
 			.permitted = true,
-			.state = failed                   ? INFER_PLACE_FAILED
+			.state = dead                     ? INFER_PLACE_DEAD
+					 : failed                 ? INFER_PLACE_FAILED
 					 : s->behind_since_us > 0 ? INFER_PLACE_BEHIND
 											  : INFER_PLACE_UP,
 			.excluded = infer_queue_excluded(&s->queue, f->now),
@@ -245,6 +253,7 @@ slot_describe(Fleet *f, const Client *c, InferRoutePlace *places)
 		};
 		f->seen[SOMETIMES_FAILED_ADDRESS] += failed;
 		f->seen[SOMETIMES_EXCLUDED] += places[i].excluded;
+		f->seen[SOMETIMES_DEAD] += dead;
 	}
 }
 

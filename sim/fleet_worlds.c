@@ -51,7 +51,7 @@ trouble(Fleet *f)
 	int64_t at = some_time(f, 15000);
 	int64_t until = at + random_below(r, 8000) * MS;
 
-	switch (random_below(r, 9))
+	switch (random_below(r, 10))
 	{
 		case 0:
 		case 1:
@@ -79,6 +79,14 @@ trouble(Fleet *f)
 			fleet_script(f, until, FLEET_SLOW, machine, 100);
 			break;
 		case 7:
+			for (int i = 0; i < f->nmachines; i++)
+				if (i == machine || random_below(r, 4) != 0)
+				{
+					fleet_script(f, at, FLEET_AMNESIC, i, 1);
+					fleet_script(f, until, FLEET_AMNESIC, i, 0);
+				}
+			break;
+		case 8:
 			fleet_script(f, at, FLEET_KILL, random_below(r, f->nclients),
 						 random_below(r, 2000) * MS);
 			break;
