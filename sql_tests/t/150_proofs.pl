@@ -1,5 +1,5 @@
 # What each way to fail proves, compared with what the server has done: fail_P1 to P4, P7 to P9, P11,
-# P12, P13, P15, P16, P18, P28, P61, P63. (P5 and the others: ../../docs/proofs.md.)
+# P12, P13, P15, P16, P18, P28, P45, P61, P63. (P5 and the others: ../../docs/proofs.md.)
 use strict;
 use warnings;
 use InferProc;
@@ -108,6 +108,12 @@ given('fault_drop=100');
 proves('fail_P4: read and reset, never executed', $complete, $once, 'disconnected maybe_executed 1', 1, 0);
 given('fault_stall=100');
 proves('fail_P7: a small request that the system took and nobody read', $complete, $once, 'timeout maybe_executed 1', 0, 0);
+is(ask(q{SELECT sum(in_flight), sum(waiting) FROM infer.stat_admission}), '0|0', 'fail_P45: a peer that is half open holds no permit past the deadline');
+my $began = time;
+is(ask(q{SET pg_inference.request_timeout = '400ms'; SET pg_inference.max_attempts = 1;
+	SELECT count(value), count(*), count(*) FILTER (WHERE reason = 'timeout') FROM generate_series(1, 24) i, infer.try_complete('c', 'half open ' || i)}),
+	'0|24|24', 'fail_P45: nor do those behind it wait for longer');
+cmp_ok(time - $began, '<', 24 * 0.4 + 5, 'fail_P45: each takes its time at most');
 proves('fail_P8: a large request stopped half-way', q{complete('c', repeat('x', 40000000) || i}, '"max_attempts": 1, "timeout": 2000',
 	'timeout not_admitted 1', 0, 0);
 given('fault_hang=100');
