@@ -546,6 +546,56 @@ test_rate_headers(void)
 	CHECK(ask(1, 1) == 1);
 }
 
+/* Who waits for something else is passed over, and keeps its place. */
+static void
+test_gw_6_1(void)
+{
+	InferAsk try_ask = {.want = 1, .priority = INFER_PRIORITY_NORMAL, .wait = true};
+	InferAsk high_ask = {.want = 1, .priority = INFER_PRIORITY_HIGH, .wait = true};
+
+	setup(1);
+	CHECK(ask(1, 1) == 1);
+	CHECK(ask(2, 1) == 0);
+	CHECK(ask(3, 1) == 0);
+	CHECK(infer_admission_pass(&a, nodes, 2, &try_ask, now));  /* in line already */
+	CHECK(infer_admission_pass(&a, nodes, 4, &high_ask, now)); /* not yet, and before all */
+	CHECK(ask(5, 1) == 0);
+	give(1, 1);
+	CHECK(wake() == 1 && who[0] == 3);
+	/* back: it is the first again */
+	CHECK(ask(2, 1) == 1);
+	setup(1);
+	CHECK(ask(1, 1) == 1);
+	CHECK(ask(2, 1) == 0);
+	CHECK(ask(3, 1) == 0);
+	CHECK(infer_admission_pass(&a, nodes, 2, &try_ask, now));
+	give(1, 1);
+	CHECK(ask(3, 1) == 1);
+	CHECK(ask(5, 1) == 0);
+	/* what it lacked has come: its place is where it was, before the fifth */
+	CHECK(ask(2, 1) == 0);
+	give(3, 1);
+	CHECK(wake() == 1 && who[0] == 2);
+	CHECK(ask(5, 1) == 0);
+	CHECK(ask(2, 1) == 1);
+	/* one that only is passed over keeps nobody from a permit, and is woken for none */
+	CHECK(infer_admission_pass(&a, nodes, 4, &high_ask, now));
+	give(2, 1);
+	CHECK(wake() == 1 && who[0] == 5);
+	infer_admission_leave(&a, nodes, 5);
+	CHECK(wake() == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 4, now) == INT64_MAX);
+	CHECK(ask(6, 1) == 1);
+	CHECK(a.waiting[INFER_PRIORITY_HIGH] == 1);
+	infer_admission_leave(&a, nodes, 4);
+	CHECK(a.waiting[INFER_PRIORITY_HIGH] == 0 && !nodes[4].passed);
+	/* nor does it wait for the minute to pass */
+	setup_with(10, 1, 1, 0);
+	CHECK(ask(1, 1) == 1);
+	CHECK(infer_admission_pass(&a, nodes, 2, &try_ask, now));
+	CHECK(infer_admission_alarm_us(&a, nodes, 2, now) == INT64_MAX && a.alarm == INFER_NOBODY);
+}
+
 int
 main(void)
 {
@@ -561,6 +611,7 @@ main(void)
 	TEST(line_fair);
 	TEST(line_priority);
 	TEST(line_absent);
+	TEST(gw_6_1);
 	TEST(line_expired);
 	TEST(feedback_before_release);
 	TEST(rpc_B18_configure_once);

@@ -41,6 +41,7 @@ ask(int weight, int want, InferPriority priority)
 							  .max = max,
 							  .priority = priority,
 							  .lasts_us = 60 * SEC,
+							  .wait = true,
 							  .duration = weight > 1 ? INFER_DURATION_EPIC : INFER_DURATION_LONG};
 }
 
@@ -53,7 +54,7 @@ leaves(int process, int weight, InferPriority priority)
 	int granted = infer_dispatch_take(d, process, &a, now, &node);
 
 	if (granted > 0)
-		infer_dispatch_done(d, process, node, granted, granted, 0, now);
+		infer_dispatch_done(d, process, node, granted, granted, now);
 	return granted > 0;
 }
 
@@ -193,7 +194,7 @@ test_gw_6_1_passed_over(void)
 	setup(1);
 	a = ask(1, 1, INFER_PRIORITY_NORMAL);
 	CHECK(infer_dispatch_take(d, 1, &a, now, &node) == 1);
-	infer_dispatch_done(d, 1, node, 1, 0, 1, now); /* no permit */
+	infer_dispatch_done(d, 1, node, 1, 0, now); /* no permit */
 	CHECK(in_flight() == 0);
 	wake(NULL, 0);
 	CHECK(nwoken == 0); /* it waits elsewhere: nobody wakes it here */
@@ -218,7 +219,7 @@ test_gw_6_2(void)
 	a = ask(1, 3, INFER_PRIORITY_NORMAL);
 	CHECK(infer_dispatch_take(d, 1, &a, now, &node) == 3);
 	CHECK(!leaves(2, 2, INFER_PRIORITY_VHIGH));
-	infer_dispatch_done(d, 1, node, 3, 1, 2, now);
+	infer_dispatch_done(d, 1, node, 3, 1, now);
 	CHECK(in_flight() == 1);
 	wake(NULL, node);
 	CHECK(nwoken == 1 && woken[0] == 2);
@@ -231,9 +232,42 @@ test_gw_6_2(void)
 	ends(3, 1);
 	CHECK(nwoken == 1 && woken[0] == 1); /* joined before the fourth */
 	CHECK(infer_dispatch_take(d, 1, &a, now, &node) == 1);
-	infer_dispatch_done(d, 1, node, 1, 1, 1, now);
+	infer_dispatch_done(d, 1, node, 1, 1, now);
 	ends(1, 1);
 	CHECK(nwoken == 1 && woken[0] == 4);
+}
+
+/* Who only looks around is in line afterwards if it was before, with the same place. */
+static void
+test_looking_around(void)
+{
+	InferDispatchAsk a;
+	bool more;
+	int node;
+
+	setup(1);
+	a = ask(1, 1, INFER_PRIORITY_NORMAL);
+	a.wait = false;
+	CHECK(infer_dispatch_take(d, 1, &a, now, &node) == 1);
+	infer_dispatch_done(d, 1, node, 1, 0, now);
+	CHECK(infer_dispatch_node(d, 0, &more) == NULL);
+	CHECK(infer_dispatch_take(d, 1, &a, now, &node) == 1);
+	infer_dispatch_done(d, 1, node, 1, 1, now);
+	CHECK(infer_dispatch_take(d, 2, &a, now, &node) == 0);
+	CHECK(!leaves(3, 1, INFER_PRIORITY_NORMAL));
+	CHECK(!leaves(4, 1, INFER_PRIORITY_NORMAL));
+	CHECK(infer_dispatch_take(d, 3, &a, now, &node) == 0);
+	ends(1, 1);
+	CHECK(nwoken == 1 && woken[0] == 3);
+	CHECK(infer_dispatch_take(d, 3, &a, now, &node) == 1);
+	infer_dispatch_done(d, 3, node, 1, 0, now);
+	wake(NULL, 0);
+	CHECK(nwoken == 1 && woken[0] == 4);
+	CHECK(infer_dispatch_take(d, 3, &a, now, &node) == 1);
+	infer_dispatch_done(d, 3, node, 1, 1, now);
+	ends(3, 1);
+	CHECK(in_flight() == 0 && nwoken == 0); /* the fourth has been called */
+	CHECK(leaves(4, 1, INFER_PRIORITY_NORMAL));
 }
 
 /* Small units do not starve a large one that came before. */
@@ -286,7 +320,7 @@ test_gw_6_5(void)
 		CHECK(!leaves(7, 1, INFER_PRIORITY_LOW));
 		infer_dispatch_reclaim(d, 6, wake, NULL);
 		CHECK(nwoken == 1 && woken[0] == 7);
-		infer_dispatch_done(d, 6, node, 1, 1, 0, now);
+		infer_dispatch_done(d, 6, node, 1, 1, now);
 		infer_dispatch_give(d, 6, node, 2);
 	}
 	CHECK(leaves(7, 1, INFER_PRIORITY_LOW) && in_flight() == 1);
@@ -336,7 +370,7 @@ test_absent_and_expired(void)
 		CHECK(infer_dispatch_take(d, 1, &a, now, &node) == 1);
 		now += 61 * SEC;
 		CHECK(leaves(2, 1, INFER_PRIORITY_NORMAL) && in_flight() == 1);
-		infer_dispatch_done(d, 1, node, 1, 1, 0, now);
+		infer_dispatch_done(d, 1, node, 1, 1, now);
 		CHECK(in_flight() == 1);
 		infer_dispatch_give(d, 1, node, 1);
 		CHECK(in_flight() == 1);
@@ -358,7 +392,7 @@ test_nodes(void)
 	{
 		a.label = labels[i];
 		CHECK(infer_dispatch_take(d, 1, &a, now, &node) == 1 && node == i);
-		infer_dispatch_done(d, 1, node, 1, 1, 0, now);
+		infer_dispatch_done(d, 1, node, 1, 1, now);
 		CHECK(infer_dispatch_take(d, 2, &a, now, &node) == 0 && node == i);
 	}
 	a.label = labels[3];
@@ -371,12 +405,13 @@ test_nodes(void)
 	CHECK(infer_dispatch_node(d, 3, &more) == NULL && !more);
 	CHECK(infer_dispatch_take(d, 1, &a, now, &node) == 1 && node == 1);
 	CHECK(strcmp(infer_dispatch_node(d, 1, &more)->label, "d") == 0);
-	infer_dispatch_done(d, 1, 1, 1, 0, 0, now);
+	infer_dispatch_done(d, 1, 1, 1, 0, now);
+	infer_dispatch_leave(d, 1, 1);
 	for (int process = 3; process < STAKES - 1; process++)
 	{
 		CHECK(infer_dispatch_take(d, process, &a, now, &node) == (process == 3) && node == 1);
 		if (process == 3)
-			infer_dispatch_done(d, 3, node, 1, 1, 0, now);
+			infer_dispatch_done(d, 3, node, 1, 1, now);
 	}
 	CHECK(infer_dispatch_take(d, 99, &a, now, &node) == 0 && node == NOBODY);
 	/* the stakes come back */
@@ -506,7 +541,7 @@ random_take(int p, uint64_t *seed)
 	x->here = false;
 	note_called();
 	used = (int) draw(seed, granted + 1);
-	infer_dispatch_done(d, p, node, granted, used, a.want - used, now);
+	infer_dispatch_done(d, p, node, granted, used, now);
 	x->held -= (granted - used) * a.weight;
 	x->want = a.want - used;
 	x->here = used == granted;
@@ -577,6 +612,7 @@ main(void)
 	tap_run("gw_6_1: by priority, then as they came", test_gw_6_1);
 	tap_run("gw_6_1: who lacks something else is passed over", test_gw_6_1_passed_over);
 	tap_run("gw_6_2: all or nothing", test_gw_6_2);
+	tap_run("looking around", test_looking_around);
 	tap_run("a large unit is not starved", test_large_is_not_starved);
 	tap_run("gw_6_5: nobody is stranded", test_gw_6_5);
 	tap_run("the absent and the expired", test_absent_and_expired);

@@ -425,6 +425,32 @@ CREATE VIEW infer.stat_progress AS
 
 GRANT SELECT ON infer.stat_progress TO PUBLIC;
 
+-- Of all databases; of other roles only for those who may see their statistics.
+CREATE FUNCTION infer._stat_queue(
+	OUT pid integer,
+	OUT datid oid,
+	OUT usesysid oid,
+	OUT key text,
+	OUT node text,
+	OUT "position" integer,
+	OUT priority text,
+	OUT duration text,
+	OUT wanted integer,
+	OUT since timestamp with time zone,
+	OUT deadline timestamp with time zone)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_stat_queue'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10 ROWS 20;
+
+CREATE VIEW infer.stat_queue AS
+	SELECT q.pid, d.datname, r.rolname AS usename, q.key, q.node, q."position", q.priority,
+		q.duration, q.wanted, q.since, q.deadline
+	FROM infer._stat_queue() AS q
+	LEFT JOIN pg_catalog.pg_database AS d ON d.oid = q.datid
+	LEFT JOIN pg_catalog.pg_roles AS r ON r.oid = q.usesysid;
+
+GRANT SELECT ON infer.stat_queue TO PUBLIC;
+
 CREATE FUNCTION infer.retained_bytes()
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'infer_retained_bytes'
@@ -745,6 +771,21 @@ COMMENT ON COLUMN infer.stat_progress.tokens IS 'tokens that answers reported';
 COMMENT ON COLUMN infer.stat_progress.in_flight IS 'requests in flight';
 COMMENT ON COLUMN infer.stat_progress.waiting_for IS 'answers, permit (of its admission key), retry (the time of one); NULL: it works, or its client reads no rows';
 COMMENT ON COLUMN infer.stat_progress.rows_per_second IS 'rows by the time since then';
+COMMENT ON FUNCTION infer._stat_queue() IS
+	'Source of the view infer.stat_queue';
+COMMENT ON VIEW infer.stat_queue IS
+	'Sessions whose requests wait for their turn, now: those of roles whose statistics you may see, of all databases. Raises unless the library was preloaded';
+COMMENT ON COLUMN infer.stat_queue.pid IS 'process, as in pg_stat_activity';
+COMMENT ON COLUMN infer.stat_queue.datname IS 'its database';
+COMMENT ON COLUMN infer.stat_queue.usename IS 'role that it logged in as';
+COMMENT ON COLUMN infer.stat_queue.key IS 'admission key of which it wants a permit; NULL: that is not what it waits for';
+COMMENT ON COLUMN infer.stat_queue.node IS 'node that has too much LONG and EPIC work in flight to take its own; NULL: that is not what it waits for';
+COMMENT ON COLUMN infer.stat_queue."position" IS 'in that line, by priority and arrival; of equals, who has less in flight under a key goes first';
+COMMENT ON COLUMN infer.stat_queue.priority IS 'of its next request';
+COMMENT ON COLUMN infer.stat_queue.duration IS 'that its next request is expected to have';
+COMMENT ON COLUMN infer.stat_queue.wanted IS 'requests that could leave';
+COMMENT ON COLUMN infer.stat_queue.since IS 'when it joined the line, or last got a part of what it wanted';
+COMMENT ON COLUMN infer.stat_queue.deadline IS 'when its next request is given up; NULL: never';
 COMMENT ON FUNCTION infer._stat_usage() IS
 	'Source of the view infer.stat_usage';
 COMMENT ON VIEW infer.stat_usage IS

@@ -60,6 +60,7 @@ SET pg_inference.enable = off;
 SELECT count(*) FROM infer.stat_admission;
 SELECT count(*) FROM infer.stat_models;
 SELECT count(*) FROM infer.stat_progress;
+SELECT count(*) FROM infer.stat_queue;
 SELECT infer.stat_reset();
 RESET ROLE;
 GRANT pg_read_all_stats TO infer_settings_user;

@@ -90,6 +90,7 @@ ask(InferLane *lane, const InferBatch *batch)
 		.lasts_us = (int64) batch->class->options.timeout_ms * 1000,
 		.patience_us = infer_retry_patience_us(batch->class),
 		.wait = true,
+		.duration = batch->class->options.header.route.duration,
 	};
 	int granted;
 

@@ -121,6 +121,7 @@ infer_admission_leave(InferAdmission *a, InferAdmissionNode *nodes, int me)
 	unlink_node(a, nodes, me);
 	nodes[me].want = 0;
 	nodes[me].woken_us = 0;
+	nodes[me].passed = false;
 	if (a->alarm == me)
 		a->alarm = INFER_NOBODY;
 	if (a->token_first == me)
@@ -130,25 +131,30 @@ infer_admission_leave(InferAdmission *a, InferAdmissionNode *nodes, int me)
 /* Joins the line, or goes to the end of it if `again`. */
 static void
 join(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, int want,
-	 bool again)
+	 bool again, int64_t now_us)
 {
 	InferAdmissionNode *node = &nodes[me];
 	bool moves = node->want == 0 || again || node->priority != (int) ask->priority;
 
 	if (moves && node->want > 0)
 		unlink_node(a, nodes, me);
+	if (node->want == 0 || again)
+		node->since_us = now_us;
 	node->want = want;
 	node->priority = ask->priority;
+	node->duration = ask->duration;
+	node->deadline_us = ask->deadline_us;
 	node->tokens = ask->tokens;
 	node->patience_us = ask->patience_us;
 	if (moves)
 		append(a, nodes, me);
 }
 
+/* Nobody is kept back by it: it does not come when called, or waits for something else. */
 static bool
 is_absent(const InferAdmissionNode *node, int64_t now_us)
 {
-	return node->woken_us != 0 && now_us - node->woken_us > ABSENT_US;
+	return node->passed || (node->woken_us != 0 && now_us - node->woken_us > ABSENT_US);
 }
 
 /* Who of one priority gets the next permit: holds least, then waits longest. */
@@ -291,11 +297,11 @@ due(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, i
 	/* as if in the line; a newcomer only for as long as it takes to deal */
 	if (node->want > 0)
 	{
-		join(a, nodes, me, ask, ask->want, false);
+		join(a, nodes, me, ask, ask->want, false, now_us);
 		settle(a, nodes, room, now_us);
 		return node->share;
 	}
-	join(a, nodes, me, ask, ask->want, false);
+	join(a, nodes, me, ask, ask->want, false, now_us);
 	settle(a, nodes, room, now_us);
 	granted = node->share;
 	unlink_node(a, nodes, me);
@@ -315,6 +321,7 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 	if (ask->want <= 0)
 		return 0;
 	node->woken_us = 0;
+	node->passed = false;
 	if (waited && infer_limiter_room(&a->limiter, now_us) == 0)
 		take_expired(a, nodes, me, now_us);
 	could = due(a, nodes, me, ask, now_us);
@@ -338,7 +345,7 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 	if (granted == ask->want)
 		infer_admission_leave(a, nodes, me);
 	else if (waited || ask->wait)
-		join(a, nodes, me, ask, ask->want - granted, granted > 0);
+		join(a, nodes, me, ask, ask->want - granted, granted > 0, now_us);
 	if (granted == 0)
 		a->limiter.paced += a->limiter.in_flight < infer_limiter_limit(&a->limiter);
 	if (granted < could && node->want > 0 &&
@@ -347,6 +354,25 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 	else if (granted > 0 && a->token_first == me)
 		a->token_first = INFER_NOBODY;
 	return granted;
+}
+
+bool
+infer_admission_pass(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask,
+					 int64_t now_us)
+{
+	if (!a->limiter.config.dry_run && infer_monitor_gives_up(&a->monitor, ask->patience_us, now_us))
+	{
+		infer_admission_leave(a, nodes, me);
+		return false;
+	}
+	join(a, nodes, me, ask, ask->want, false, now_us);
+	nodes[me].woken_us = 0;
+	nodes[me].passed = true;
+	if (a->alarm == me)
+		a->alarm = INFER_NOBODY;
+	if (a->token_first == me)
+		a->token_first = INFER_NOBODY;
+	return true;
 }
 
 /* Takes n permits, or as many as it has, from a process. */
@@ -496,7 +522,7 @@ infer_admission_alarm_us(InferAdmission *a, InferAdmissionNode *nodes, int me, i
 
 	if (nodes[me].want == 0)
 		return INT64_MAX;
-	opens = opening_alarm_us(a, nodes, me, now_us);
+	opens = nodes[me].passed ? INT64_MAX : opening_alarm_us(a, nodes, me, now_us);
 	if (!a->limiter.config.dry_run)
 		given_up = infer_monitor_gives_up_us(&a->monitor, nodes[me].patience_us, now_us);
 	return opens < given_up ? opens : given_up;

@@ -38,6 +38,7 @@
  *             grants less than wanted and ask.wait is set, the process is in the line afterwards;
  *             deciding and joining are one step, so there is nothing to look at again.  GIVES_UP:
  *             it is not in the line, and should not ask again for this request.
+ *   pass      instead of take, where something else is lacking: keeps the place, keeps nobody back.
  *   give      exactly once for each permit, when the request has ended, before anything of the next
  *             request.  What it tells is applied first, then the place is free.
  *   leave     when the process no longer wants (cancel, enough rows, something else to do that may
@@ -88,6 +89,11 @@ typedef struct InferAdmissionNode
 	int32_t next;
 	int64_t woken_us; /* 0 = has tried since */
 	int32_t share;    /* scratch of one call */
+	bool passed;      /* waits for something else, and is passed over here */
+	/* as told, for those who look */
+	int32_t duration;
+	int64_t since_us;
+	int64_t deadline_us;
 } InferAdmissionNode;
 
 /*
@@ -129,6 +135,9 @@ typedef struct InferAsk
 	int64_t lasts_us;    /* the request's timeout */
 	int64_t patience_us; /* with a server that has been failing for so long it does not wait */
 	bool wait;
+	/* for those who look at the line */
+	InferDuration duration;
+	int64_t deadline_us; /* 0 = none */
 } InferAsk;
 
 typedef struct InferAdmissionConfig
@@ -152,6 +161,10 @@ extern int infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, in
 extern void infer_admission_give(InferAdmission *a, InferAdmissionNode *nodes, int me,
 								 const InferPermit *permit, int n, const InferOutcome *outcome,
 								 int64_t now_us);
+/* In line as take() would leave it, but passed over until it takes again: it waits for something
+ * else that it needs as well (core/dispatch.h).  False: it gives up, as in take(). */
+extern bool infer_admission_pass(InferAdmission *a, InferAdmissionNode *nodes, int me,
+								 const InferAsk *ask, int64_t now_us);
 extern void infer_admission_leave(InferAdmission *a, InferAdmissionNode *nodes, int me);
 extern void infer_admission_reclaim(InferAdmission *a, InferAdmissionNode *nodes, int me);
 extern int infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_us,

@@ -239,6 +239,16 @@ take_expired(InferDispatch *d, int node, int64_t now_us)
 	}
 }
 
+/* Not in line any more. */
+static void
+leave(InferDispatch *d, int me)
+{
+	unlink_stake(d, me);
+	stakes_of(d)[me].want = 0;
+	link_stake(d, me);
+	drop_if_empty(d, me);
+}
+
 /* In line with what it asks for; with its place, unless it is new or its priority is another one.
  */
 static void
@@ -270,6 +280,7 @@ infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask, 
 	InferDispatchStake *stake;
 	bool is_new;
 	int me;
+	int before;
 	int granted;
 
 	d->max = ask->max;
@@ -294,8 +305,10 @@ infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask, 
 		fresh->weight = 0;
 		d->used_nodes = *node >= d->used_nodes ? *node + 1 : d->used_nodes;
 	}
-	join(d, me, ask, now_us);
 	stake = &stakes_of(d)[me];
+	before = stake->want;
+	join(d, me, ask, now_us);
+	stake->after = ask->wait ? ask->want : before;
 	granted = deal(d, *node, me, now_us, NULL, 0, NULL);
 	if (granted == 0)
 	{
@@ -303,7 +316,12 @@ infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask, 
 		granted = deal(d, *node, me, now_us, NULL, 0, NULL);
 	}
 	if (granted == 0)
+	{
+		stake->want = stake->after;
+		if (stake->want == 0)
+			leave(d, me);
 		return 0;
+	}
 	if (stake->held == 0 || stake->good_until_us < now_us + ask->lasts_us)
 		stake->good_until_us = now_us + ask->lasts_us;
 	stake->held += granted * stake->weight;
@@ -326,25 +344,29 @@ put_back(InferDispatch *d, int me, int weight)
 }
 
 void
-infer_dispatch_done(InferDispatch *d, int process, int node, int granted, int used, int left,
-					int64_t now_us)
+infer_dispatch_done(InferDispatch *d, int process, int node, int granted, int used, int64_t now_us)
 {
 	int me = find_stake(d, node, process);
 	InferDispatchStake *stake;
+	int left;
 
 	if (me == INFER_NOBODY)
 		return;
 	stake = &stakes_of(d)[me];
 	put_back(d, me, (granted - used) * stake->weight);
 	stake->wait = used < granted ? INFER_DISPATCH_ELSEWHERE : INFER_DISPATCH_HERE;
-	if (used > 0 || left == 0)
+	left = stake->after > used ? stake->after - used : 0;
+	if (left == 0)
+		leave(d, me);
+	else if (used > 0)
 	{
 		unlink_stake(d, me);
-		stake->want = left;
 		stake->since_us = now_us;
+		stake->want = left;
 		link_stake(d, me);
 	}
-	drop_if_empty(d, me);
+	else
+		stake->want = left;
 }
 
 void
@@ -363,12 +385,8 @@ infer_dispatch_leave(InferDispatch *d, int process, int node)
 {
 	int me = find_stake(d, node, process);
 
-	if (me == INFER_NOBODY || stakes_of(d)[me].want == 0)
-		return;
-	unlink_stake(d, me);
-	stakes_of(d)[me].want = 0;
-	link_stake(d, me);
-	drop_if_empty(d, me);
+	if (me != INFER_NOBODY && stakes_of(d)[me].want > 0)
+		leave(d, me);
 }
 
 void
@@ -383,10 +401,7 @@ infer_dispatch_reclaim(InferDispatch *d, int process, void (*wake)(void *arg, in
 			continue;
 		stake = &stakes_of(d)[me];
 		put_back(d, me, stake->held + stake->expired);
-		unlink_stake(d, me);
-		stake->want = 0;
-		link_stake(d, me);
-		drop_if_empty(d, me);
+		leave(d, me);
 		wake(arg, node);
 	}
 }

@@ -59,7 +59,8 @@ typedef struct InferDispatchStake
 	int32_t want;   /* units */
 	int32_t weight; /* of each */
 	int32_t priority;
-	int32_t wait; /* InferDispatchWait */
+	int32_t wait;  /* InferDispatchWait */
+	int32_t after; /* on trial: how many units it will want if none gets its permit */
 	int64_t since_us;
 	int64_t woken_us; /* 0 = has tried since */
 	/* as told, for those who look */
@@ -96,6 +97,7 @@ typedef struct InferDispatchAsk
 	int max;           /* in flight on a node */
 	InferPriority priority;
 	int64_t lasts_us; /* the requests' timeout */
+	bool wait;        /* stays in line for what is not to be had */
 	InferDuration duration;
 	int64_t deadline_us; /* 0 = none */
 } InferDispatchAsk;
@@ -104,15 +106,18 @@ extern size_t infer_dispatch_size(int nnodes, int nstakes);
 /* The memory must be zero. */
 extern void infer_dispatch_init(InferDispatch *d, int nnodes, int nstakes);
 
-/* Takes weight for up to ask->want units, on trial, and returns for how many; the process is in the
- * node's line from now on.  *node: which it is.  It is INFER_NOBODY, and nothing is taken, if there
- * is no room for another node or stake: then the process is in no line and must ask again. */
+/*
+ * Takes weight for up to ask->want units, on trial, and returns for how many.  With ask->wait the
+ * process is in the node's line from now on, for what is lacking; without, its place there stays as
+ * it was.  *node: which it is.  It is INFER_NOBODY, and nothing is taken, if there is no room for
+ * another node or stake: then the process is in no line and must ask again.
+ */
 extern int infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask,
 							   int64_t now_us, int *node);
-/* After take() returned `granted`: `used` of the units have their permits, `left` more are wanted.
- * The rest of the weight goes back. left = 0: the process is not in line any more. */
+/* After take() returned `granted` > 0: `used` of the units have their permits, and the weight of
+ * the others goes back. */
 extern void infer_dispatch_done(InferDispatch *d, int process, int node, int granted, int used,
-								int left, int64_t now_us);
+								int64_t now_us);
 /* A unit has ended. Ignored if the process holds nothing there. */
 extern void infer_dispatch_give(InferDispatch *d, int process, int node, int weight);
 /* The process wants nothing there any more. Idempotent. */

@@ -52,6 +52,7 @@ extern int infer_guc_dispatch_batch_size;        /* user, -1 */
 extern int infer_guc_dns_ttl;                    /* reload, ms, 60 s; 0 = off */
 extern bool infer_guc_enable;                    /* user, on */
 extern int infer_guc_epic_timeout;               /* user, ms, 10 min */
+extern int infer_guc_epic_weight;                /* reload, 2 */
 extern int infer_guc_failure_cooldown;           /* superuser, ms, 1 s */
 extern int infer_guc_failure_patience;           /* user, ms, 5 s */
 extern int infer_guc_failure_threshold;          /* superuser, 3; 0 = off */
@@ -64,8 +65,10 @@ extern int infer_guc_limiter_max_limit;          /* superuser, 0 = none */
 extern double infer_guc_limiter_min_limit;       /* superuser, 1; below 1 paces */
 extern int infer_guc_limiter_start;              /* superuser, 16 */
 extern int infer_guc_long_timeout;               /* user, ms, 20 s */
+extern int infer_guc_long_weight;                /* reload, 1 */
 extern int infer_guc_max_admission_keys;         /* postmaster, 256 */
 extern int infer_guc_max_attempts;               /* user, 4 */
+extern int infer_guc_max_duration_weight;        /* reload, 2 */
 extern double infer_guc_max_error_ratio;         /* user, 1 = any number may fail */
 extern int infer_guc_max_response_size;          /* user, kB, 64 MB */
 extern int infer_guc_max_servers;                /* postmaster, 1024 */

@@ -14,7 +14,10 @@
 #include "pg/health_weights.h"
 
 int infer_guc_epic_timeout = 600000;
+int infer_guc_epic_weight = 2;
 int infer_guc_long_timeout = 20000;
+int infer_guc_long_weight = 1;
+int infer_guc_max_duration_weight = 2;
 int infer_guc_medium_timeout = 5000;
 char *infer_guc_routing = NULL;
 int infer_guc_short_timeout = 2000;
@@ -48,9 +51,30 @@ define_duration_timeout(const char *name, const char *summary, int *variable, in
 							variable, ms, 1, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
+/* The same in all sessions, for they share the nodes. */
+static void
+define_weights(void)
+{
+	DefineCustomIntVariable("pg_inference.epic_weight",
+							"What a call of duration EPIC weighs on its node.",
+							"0 lets any number of them run.", &infer_guc_epic_weight, 2, 0, 1000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.long_weight",
+							"What a call of duration LONG weighs on its node.",
+							"0 lets any number of them run.", &infer_guc_long_weight, 1, 0, 1000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.max_duration_weight",
+							"Most weight of LONG and EPIC calls in flight on a node.",
+							"Over all sessions. A call that is heavier runs when nothing else "
+							"weighs there.",
+							&infer_guc_max_duration_weight, 2, 0, 1000000, PGC_SIGHUP, 0, NULL,
+							NULL, NULL);
+}
+
 void
 infer_guc_define_route(void)
 {
+	define_weights();
 	define_duration_timeout("pg_inference.epic_timeout", "Timeout of calls of duration EPIC.",
 							&infer_guc_epic_timeout, 600000);
 	infer_health_weights_define();

@@ -314,6 +314,22 @@ infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *tick
 	return granted;
 }
 
+bool
+infer_admission_stand_by(InferKey key, const InferAsk *ask)
+{
+	InferAdmission *admission = &entries[key].admission;
+	InferAdmissionNode *line = entry_nodes(key);
+	int64 now = infer_now_us();
+	bool waits;
+
+	register_exit();
+	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
+	waits = infer_admission_pass(admission, line, infer_my_proc_number(), ask, now);
+	wake_line(admission, line, now);
+	LWLockRelease(partition_lock(key));
+	return waits;
+}
+
 /*
  * The key's minute hears of an answer.  A refusal with a pause closes it only where there is such a
  * minute; elsewhere a refusal means load, and the pause is that request's own.
@@ -508,6 +524,39 @@ stat_rate(InferRateLimit *rate, InferAdmissionStat *stat, int64 now)
 	stat->tokens_left = least_known(tokens, rate->tokens_left);
 	stat->config.rpm = rate->rpm;
 	stat->config.tpm = rate->tpm;
+}
+
+int
+infer_admission_waiters(int i, InferWaiter *waiters, int size, char *key)
+{
+	InferAdmission *admission;
+	InferAdmissionNode *line;
+	int n = 0;
+
+	if (i < 0 || i >= count_keys())
+		return -1;
+	admission = &entries[i].admission;
+	line = entry_nodes(i);
+	strlcpy(key, entries[i].key, INFER_ADMISSION_KEY_MAX);
+	LWLockAcquire(partition_lock(i), LW_SHARED);
+	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
+		for (int k = admission->head[p]; k != NOBODY; k = line[k].next)
+		{
+			if (line[k].passed)
+				continue;
+			if (n < size)
+			{
+				waiters[n] = (InferWaiter){.wanted = line[k].want,
+										   .priority = line[k].priority,
+										   .duration = line[k].duration,
+										   .since_us = line[k].since_us,
+										   .deadline_us = line[k].deadline_us};
+				infer_waiter_process(&waiters[n], k);
+			}
+			n++;
+		}
+	LWLockRelease(partition_lock(i));
+	return n;
 }
 
 bool

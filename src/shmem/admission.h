@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "core/admission.h"
+#include "shmem/waiter.h"
 
 #define INFER_ADMISSION_KEY_MAX 128 /* bytes with the NUL; longer keys are hashed by the caller */
 
@@ -64,6 +65,9 @@ typedef struct InferRateNews
  * fewer than wanted the process is in the line, if ask->wait. INFER_ADMISSION_GIVES_UP: the key's
  * server has been failing for ask->patience_us or longer, and is left alone now. */
 extern int infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket);
+/* Instead of taking, where something else is lacking: the process is in the line with its place,
+ * and is passed over until it takes.  False: GIVES_UP. */
+extern bool infer_admission_stand_by(InferKey key, const InferAsk *ask);
 /* Gives one back, with what the controllers should hear first. Ignored if the process holds none
  * (it gave back everything before). Returns the key's limit afterwards. */
 extern int infer_admission_release(InferKey key, const InferTicket *ticket,
@@ -125,6 +129,10 @@ typedef struct InferAdmissionStat
 	int64_t abandoned[INFER_EXECUTED + 1]; /* by proof */
 } InferAdmissionStat;
 
+/* Copies up to size of those who wait under entry i, in order, without those that are passed over,
+ * and the key into a buffer of INFER_ADMISSION_KEY_MAX.  Returns how many there are; -1 beyond the
+ * last entry. */
+extern int infer_admission_waiters(int i, InferWaiter *waiters, int size, char *key);
 /* Copies entry i; false when i is beyond the last. */
 extern bool infer_admission_stat(int i, InferAdmissionStat *stat);
 /* Counters, peaks and low-water marks, not the keys and what they have learnt. */
