@@ -89,7 +89,9 @@ put_line(ReturnSetInfo *rsinfo, const Line *line, int name_column)
 		values[name_column] = CStringGetTextDatum(line->name);
 		values[COL_POSITION] = Int32GetDatum(i + 1);
 		values[COL_PRIORITY] = CStringGetTextDatum(priorities[waiter->priority]);
-		values[COL_DURATION] = CStringGetTextDatum(durations[waiter->duration]);
+		nulls[COL_DURATION] = waiter->duration == 0; /* not told */
+		if (!nulls[COL_DURATION])
+			values[COL_DURATION] = CStringGetTextDatum(durations[waiter->duration]);
 		values[COL_WANTED] = Int32GetDatum(waiter->wanted);
 		values[COL_SINCE] = TimestampTzGetDatum(now - (now_us - waiter->since_us));
 		nulls[COL_DEADLINE] = waiter->deadline_us == 0;
