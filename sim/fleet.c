@@ -186,6 +186,7 @@ heal(Fleet *f)
 		m->silent = m->broken = m->gloomy = m->amnesic = false;
 		m->slow = 1;
 		m->loading_until_us = 0;
+		m->sigma = 0; /* no answer takes longer than its timeout */
 		m->queue = -1;
 		m->slots += f->nclients;
 	}
