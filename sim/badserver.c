@@ -5,6 +5,7 @@
  *	/secret        as /ok; notes the Authorization header
  *	/second-dies   the first request of a connection is answered; a later one is executed, then the
  *	               connection is closed without a byte
+ *	/gone          as /second-dies, but the server takes no further connections by then
  *	/dies          executed, then closed without a byte
  *	/reset         executed, then reset
  *	/short         200 with a Content-Length, cut after half of the body
@@ -250,10 +251,14 @@ serve_sizes(Connection *c, const char *path)
 static Next
 serve_cut(Connection *c, const char *path)
 {
-	if (strcmp(path, "/second-dies") == 0 && c->served == 0)
-		answer(c->fd, "200 OK", "", TEXT);
-	if (strcmp(path, "/second-dies") == 0)
+	if (strcmp(path, "/second-dies") == 0 || strcmp(path, "/gone") == 0)
+	{
+		if (c->served == 0)
+			answer(c->fd, "200 OK", "", TEXT);
+		else if (path[1] == 'g')
+			shutdown(c->server->listen_fd, SHUT_RDWR);
 		return c->served == 0 ? KEEP : CLOSE;
+	}
 	if (strcmp(path, "/reset") == 0)
 		return RESET;
 	if (strncmp(path, "/short", 6) == 0)

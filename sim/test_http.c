@@ -148,6 +148,8 @@ test_late_looks(void)
 static void
 test_broken_answers(void)
 {
+	static BadServer doomed;
+	int port = bad.port;
 	int executed;
 
 	expect("/dies", INFER_WIRE_DISCONNECT, 0, true, "fail_P4 closed without a byte");
@@ -163,6 +165,16 @@ test_broken_answers(void)
 	expect("/second-dies", INFER_WIRE_OK, 200, true, "fail_P5 the first request is answered");
 	expect("/second-dies", INFER_WIRE_DISCONNECT, 0, true, "fail_P5 the second is lost");
 	ok(atomic_load(&bad.executed) == executed + 2, "fail_P5 ... and was executed exactly once");
+
+	/* curl would try again, and find nobody: that is no proof that the first was not executed */
+	if (badserver_start(&doomed) != 0)
+		exit(1);
+	bad.port = doomed.port;
+	expect("/gone", INFER_WIRE_OK, 200, true, "fail_P5 a server answers, ...");
+	expect("/gone", INFER_WIRE_DISCONNECT, 0, true, "fail_P5 ... and dies with the next request");
+	ok(atomic_load(&doomed.executed) == 2, "fail_P5 ... which it had executed");
+	bad.port = port;
+	badserver_stop(&doomed);
 }
 
 static void

@@ -8,7 +8,8 @@
  * that was used before ends without a byte of an answer.  The server may have executed the first
  * one, so the second is forbidden, and the caller hears that the connection was lost.  There is one
  * exception: if no send of the first succeeded (the counter of request bytes is still zero), the
- * whole request cannot have left, and curl may go on.
+ * whole request cannot have left, and curl may go on.  Where curl has no other connection for it, it
+ * is forbidden to make one: that this one failed would be taken for the request's own end.
  *
  * Handles are pooled with their options; a request sets what differs from the handle's last one.
  * curl copies strings, but neither header lists nor bodies: both live as long as the transfer.
@@ -50,24 +51,29 @@ address_allowed(InferTransfer *transfer, const char *ip, int port)
 	return false;
 }
 
+/* Is curl about to send once more what may have arrived?  Then it is forbidden. */
+static bool
+is_vetoed(InferTransfer *transfer)
+{
+	long sent = 0;
+
+	if (!transfer->left)
+		return false;
+	curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent);
+	/* a request without a body could be whole although its send failed late (HTTP/2) */
+	if (sent > 0 || transfer->body_len == 0)
+		transfer->vetoed = true;
+	return transfer->vetoed;
+}
+
 /* CURLOPT_PREREQFUNCTION; see the top of the file. */
 static int
 on_prerequest(void *arg, char *peer_ip, char *local_ip, int peer_port, int local_port)
 {
 	InferTransfer *transfer = arg;
 
-	if (transfer->left)
-	{
-		long sent = 0;
-
-		curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent);
-		/* a request without a body could be whole although its send failed late (HTTP/2) */
-		if (sent > 0 || transfer->body_len == 0)
-		{
-			transfer->vetoed = true;
-			return CURL_PREREQFUNC_ABORT;
-		}
-	}
+	if (is_vetoed(transfer))
+		return CURL_PREREQFUNC_ABORT;
 	/* the connection may have been made for another caller, with another check */
 	if (!address_allowed(transfer, peer_ip, peer_port))
 		return CURL_PREREQFUNC_ABORT;
@@ -104,7 +110,7 @@ on_open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 		inet_ntop(AF_INET6, &in6.sin6_addr, ip, sizeof(ip));
 		port = ntohs(in6.sin6_port);
 	}
-	if (!address_allowed(transfer, ip, port))
+	if (is_vetoed(transfer) || !address_allowed(transfer, ip, port))
 		return CURL_SOCKET_BAD;
 	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }

@@ -36,8 +36,6 @@ end_of_timeout(const InferTransfer *transfer)
 static InferWireEnd
 end_of_abort(const InferTransfer *transfer)
 {
-	if (transfer->vetoed)
-		return INFER_WIRE_DISCONNECT;
 	return transfer->denied ? INFER_WIRE_DENIED : INFER_WIRE_INTERNAL;
 }
 
@@ -83,6 +81,8 @@ end_of(const InferTransfer *transfer, CURLcode code)
 {
 	if (head_is_too_large(transfer, code))
 		return INFER_WIRE_PROTOCOL;
+	if (transfer->vetoed && code != CURLE_OK)
+		return INFER_WIRE_DISCONNECT;
 	switch (code)
 	{
 		case CURLE_OK:
