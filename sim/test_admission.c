@@ -50,6 +50,48 @@ ask_as(int me, int want, InferPriority priority, int64_t tokens)
 	return infer_admission_take(&a, nodes, me, &ask, now, &permit, &stamp);
 }
 
+/* fail_P57: whose servers have all failed asks one of them all the same, before those who wait for
+ * it, and gives up nowhere; but only one dial leaves at a time. */
+static void
+test_fail_P57_probe(void)
+{
+	InferAdmissionConfig config = {.limiter = {.ceiling = 8, .floor = 1, .decrease_factor = 0.5},
+								   .monitor = {.threshold = 3, .cooldown_us = SEC}};
+	InferOutcome failed = {.verdict = INFER_VERDICT_ERROR,
+						   .reason = INFER_REASON_CONNECT_FAILED,
+						   .units = 1,
+						   .retry_after_us = -1,
+						   .left = -1};
+	InferAsk probe = {
+		.want = 1, .priority = INFER_PRIORITY_NORMAL, .lasts_us = 60 * SEC, .probe = true};
+	InferAsk usual = {.want = 1,
+					  .priority = INFER_PRIORITY_HIGH,
+					  .lasts_us = 60 * SEC,
+					  .patience_us = INT64_MAX,
+					  .wait = true};
+	InferAsk hasty = {.want = 1, .priority = INFER_PRIORITY_HIGH, .lasts_us = 60 * SEC};
+	bool tell;
+
+	setup(8);
+	infer_admission_configure(&a, NODES, &config, now, &tell); /* of the monitor, the last counts */
+	for (int i = 0; i < 3; i++)
+	{
+		CHECK(infer_admission_take(&a, nodes, 1, &usual, now, &permit, &stamp) == 1);
+		now += 100 * MS;
+		infer_admission_give(&a, nodes, 1, &permit, 1, &failed, now);
+		now += 600 * MS;
+	}
+	CHECK(infer_admission_take(&a, nodes, 2, &usual, now, &permit, &stamp) == 0);
+	CHECK(infer_admission_take(&a, nodes, 3, &hasty, now, &permit, &stamp) ==
+		  INFER_ADMISSION_GIVES_UP);
+	CHECK(infer_admission_take(&a, nodes, 3, &probe, now, &permit, &stamp) == 1);
+	CHECK(infer_admission_take(&a, nodes, 4, &probe, now, &permit, &stamp) == 0);
+	infer_admission_give(&a, nodes, 3, &permit, 1, &failed, now);
+	now += 600 * MS;
+	CHECK(infer_admission_take(&a, nodes, 2, &usual, now, &permit, &stamp) == 0);
+	CHECK(infer_admission_take(&a, nodes, 4, &probe, now, &permit, &stamp) == 1);
+}
+
 static int
 ask(int me, int want)
 {
@@ -599,6 +641,7 @@ test_gw_6_1(void)
 int
 main(void)
 {
+	TEST(fail_P57_probe);
 	TEST(rpc_B3);
 	TEST(rpc_B15);
 	TEST(rpc_B16_wakes);

@@ -15,10 +15,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-# A started server; further arguments are lines for postgresql.conf.
+# A started server; further arguments are lines for postgresql.conf. The gateway is off unless they
+# speak of it: its probes would be counted with the requests that a test makes.
 sub new_node
 {
 	my ($name, @conf) = @_;
+	unshift @conf, 'pg_inference.gateway = off' unless grep { /gateway/ } @conf;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 	$node->init;
 	$node->append_conf('postgresql.conf',

@@ -140,7 +140,9 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(503, "HTTP 503")                                                                             \
     X(status, "one of the HTTP statuses in refusals, work not done")                               \
     X(donestatus, "work done, then one of the HTTP statuses in failures")                           \
-    X(quota, "HTTP 429 with Retry-After, whose code says that the account's quota is used up")
+    X(quota, "HTTP 429 with Retry-After, whose code says that the account's quota is used up")     \
+    X(nomodel, "HTTP 404 that says that there is no such model")                                   \
+    X(loading, "HTTP 503 that says that the model is being loaded")
 
 enum fault {
     FAULT_none,

@@ -56,14 +56,19 @@ static void deliver(struct req *r)
 {
     static const int status_of[FAULT_end] = {
         [FAULT_400] = 400, [FAULT_401] = 401, [FAULT_403] = 403, [FAULT_404] = 404, [FAULT_413] = 413, [FAULT_429] = 429, [FAULT_500] = 500, [FAULT_503] = 503,
-        [FAULT_quota] = 429};
+        [FAULT_quota] = 429, [FAULT_nomodel] = 404, [FAULT_loading] = 503};
+    static const struct { const char *code, *words; } says[FAULT_end] = {
+        [FAULT_quota] = {"insufficient_quota", "injected fault"},
+        [FAULT_nomodel] = {"model_not_found", "The model does not exist."},
+        [FAULT_loading] = {"unavailable_error", "Loading model"}};
     if (r->fault == FAULT_die && !conn_is_reused(r)) r->fault = FAULT_none;
     int status = status_of[r->fault];
     if (r->fault) stats_fault(r->fault);
     if (r->fault == FAULT_redirect) { conn_reply(r, (int)set.redirect_status, "text/plain", -1); return; }
     if (r->fault == FAULT_drop) { conn_abort(r, false); return; }
     if (r->fault == FAULT_status) status = req_status(r, set.refusals);
-    if (status) { reply_error(r, status, r->fault == FAULT_quota ? "insufficient_quota" : "injected", "injected fault"); return; }
+    if (status && says[r->fault].code) { reply_error(r, status, says[r->fault].code, says[r->fault].words); return; }
+    if (status) { reply_error(r, status, "injected", "injected fault"); return; }
     executed(r);
     switch (r->fault) {
     case FAULT_reset: conn_abort(r, false); return;

@@ -22,7 +22,7 @@ append_to_file("$folder/home/.curlrc", "proxy = 127.0.0.1:" . $proxy->port . "\n
 append_to_file("$folder/hosts", '');
 my $node = PostgreSQL::Test::Cluster->new('egress');
 $node->init;
-$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'\n");
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'\npg_inference.gateway = off\n");
 {
 	my $address = 'http://127.0.0.1:' . $proxy->port;
 	local $ENV{LD_PRELOAD} = InferProc::build_slow_dns($folder);

@@ -29,7 +29,7 @@ append_to_file("$folder/openssl.cnf", "openssl_conf = a\n[a]\nssl_conf = b\n[b]\
 my $node = PostgreSQL::Test::Cluster->new('tls');
 $node->init;
 # handshakes fail one after the other, each for its own reason
-$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'\npg_inference.failure_threshold = 0\n");
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'\npg_inference.failure_threshold = 0\npg_inference.gateway = off\n");
 {
 	local $ENV{LD_PRELOAD} = InferProc::build_slow_dns($folder) . ' ' . InferProc::build_preload($folder, 'system_certs');
 	local $ENV{SYSTEM_CERTS} = $pki->folder_of('system');

@@ -29,7 +29,7 @@ sub process
 }
 
 # Where no process can be started, it is missed only after a while: this one waits from now on.
-my $without = InferTest::new_node('without', 'max_worker_processes = 0');
+my $without = InferTest::new_node('without', 'pg_inference.gateway = on', 'max_worker_processes = 0');
 my $without_since = time;
 my $off = InferTest::new_node('off', 'pg_inference.gateway = off');
 InferTest::connect_mock($off, $mock);
@@ -38,7 +38,7 @@ my ($rc, $out, $err) = $without->psql('postgres', q{SELECT infer.complete('c', '
 is("$out$err", 't', 'no process: nobody is told at once, for one may be about to come');
 
 # Nor is one that does not move: so does this one, from now on.
-my $still = InferTest::new_node('still');
+my $still = InferTest::new_node('still', 'pg_inference.gateway = on');
 InferTest::connect_mock($still, $mock);
 my $stopped = process($still, 0);
 like($stopped, qr/^\d+$/, 'stopped: it was there');
@@ -52,7 +52,7 @@ my $missing = InferProc->start($still, 'missing', q{DO $$
 	END $$;
 	SELECT infer.complete('c', 'another statement') IS NOT NULL;});
 
-my $node = InferTest::new_node('main');
+my $node = InferTest::new_node('main', 'pg_inference.gateway = on');
 InferTest::connect_mock($node, $other);
 sub ask { return $node->safe_psql('postgres', join('', @_)); }
 

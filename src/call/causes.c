@@ -188,7 +188,7 @@ infer_causes_note(const InferAnswer *answer)
 		.http_status = answer->http_status,
 		.attempts = answer->attempts,
 		.model = class->target->model,
-		.server = infer_answer_server(answer),
+		.server = infer_answer_server(answer) != NULL ? infer_answer_server(answer) : "",
 		.detail = answer->detail,
 		.at = GetCurrentTimestamp(),
 	};

@@ -81,6 +81,7 @@ resolve(InferClass *class)
 	infer_options_parse(class->task, PointerGetDatum(class->raw[2]), class->target,
 						&class->options);
 	infer_places_make(class);
+	infer_route_prepare(class);
 }
 
 /*

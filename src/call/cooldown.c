@@ -12,10 +12,12 @@
 
 #include "call/internal.h"
 
-/* Ends a ready batch, which has no permit, with the reason server_failed. */
+/* Ends a ready batch, which has no permit: its place, and all others that it might go to, are
+ * failing. */
 void
 infer_cooldown_fail(InferBatch *batch)
 {
+	bool alone = batch->class->nplaces == 1;
 	InferFailing failing = infer_admission_failing(batch->place->key);
 	TimestampTz since = GetCurrentTimestamp() - failing.for_us;
 	char detail[192] = "";
@@ -23,9 +25,12 @@ infer_cooldown_fail(InferBatch *batch)
 	since -= since % USECS_PER_SEC; /* so that all that fail by it mostly say the same */
 	if (failing.for_us > 0)         /* an answer may have come to another process by now */
 		snprintf(detail, sizeof(detail),
-				 "it has failed since %s, with %s the last time, and is tried again in %.1f s",
-				 timestamptz_to_str(since), infer_reason_name(failing.reason),
-				 failing.next_us / 1e6);
+				 "%s has failed since %s, with %s the last time, and is tried again in %.1f s",
+				 alone ? "it" : batch->place->placement->server->name, timestamptz_to_str(since),
+				 infer_reason_name(failing.reason), failing.next_us / 1e6);
 	infer_permit_want(batch, false);
-	infer_finish_fail(batch, INFER_REASON_SERVER_FAILED, INFER_NOT_ADMITTED, 0, detail);
+	if (!alone)
+		batch->place = NULL;
+	infer_finish_fail(batch, alone ? INFER_REASON_SERVER_FAILED : INFER_REASON_ALL_FAILED,
+					  INFER_NOT_ADMITTED, 0, detail);
 }

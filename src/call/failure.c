@@ -29,6 +29,7 @@ static void
 rephrase(InferBatch *batch)
 {
 	batch->attempts--;
+	infer_route_undo(batch);
 	infer_batch_forget_body(batch);
 	batch->charge.repeated = false;
 	infer_batch_ready(batch);
@@ -134,7 +135,7 @@ verdict_for_load(const InferBatch *batch, const InferFinding *finding,
 	int usual_ms = batch->place->placement->server->request_timeout_ms; /* 0: not told */
 
 	if (finding->reason == INFER_REASON_TIMEOUT && result->perhaps_ours &&
-		(usual_ms == 0 || batch->class->options.timeout_ms < usual_ms))
+		(usual_ms == 0 || batch->timeout_ms < usual_ms))
 		return INFER_VERDICT_IGNORE;
 	return finding->verdict;
 }
@@ -164,6 +165,7 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 {
 	int status = result->wire.status;
 	bool splitting = may_split(batch, finding, result);
+	bool declined = infer_provider_is_loading(status, result->body->data, result->body->len);
 	bool rephrasing = refuses_base64(batch, finding, result);
 	InferReason reason = reason_of(finding, result);
 	char detail[512];
@@ -189,7 +191,8 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 		split(batch, kind);
 		return;
 	}
-	if (infer_retry_later(batch, finding, result->retry_after_ms, &reason))
+	infer_attempts_note(batch, reason, finding->execution, status, detail);
+	if (infer_retry_later(batch, finding, declined, result->retry_after_ms, &reason))
 		return;
 	infer_finish_fail(batch, reason, finding->execution, status, detail);
 }

@@ -27,9 +27,11 @@ infer_answer_fail(InferAnswer *answer, InferReason reason, InferExecution execut
 const char *
 infer_answer_server(const InferAnswer *answer)
 {
-	const InferPlace *place = answer->place != NULL ? answer->place : &answer->class->places[0];
+	const InferClass *class = answer->class;
 
-	return place->placement->server->name;
+	if (answer->place != NULL)
+		return answer->place->placement->server->name;
+	return class->nplaces == 1 ? class->places[0].placement->server->name : NULL;
 }
 
 /* The last words on one answer of a batch that landed. */
@@ -45,6 +47,8 @@ infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status, in
 	answer->elapsed_us = elapsed_us;
 	if (answer->detail != NULL)
 		bytes += strlen(answer->detail) + 1;
+	if (answer->tried != NULL)
+		bytes += strlen(answer->tried) + 1;
 	if (answer->usage != NULL)
 		bytes += strlen(answer->usage) + 1;
 	infer_memo_done(answer, bytes);
@@ -62,6 +66,7 @@ infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution executio
 				  const char *detail)
 {
 	int64 elapsed = batch->first_sent_us ? infer_now_us() - batch->first_sent_us : 0;
+	char *tried = infer_attempts_tell(batch);
 
 	execution = infer_proof_floor(execution, batch->floor);
 	for (int i = 0; i < batch->nanswers; i++)
@@ -69,21 +74,37 @@ infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution executio
 		if (batch->answers[i]->state == INFER_ANSWER_DONE)
 			continue; /* an error broke this off before */
 		infer_answer_fail(batch->answers[i], reason, execution, detail);
+		if (tried != NULL)
+			batch->answers[i]->tried =
+				MemoryContextStrdup(infer_memo_context(batch->answers[i]->memo), tried);
 		infer_answer_resolve(batch, batch->answers[i], http_status, elapsed);
 	}
+	if (tried != NULL)
+		pfree(tried);
 	infer_batch_free(batch);
 }
 
-/* Requests that the client still has to send; -1 = not known. */
+/* Does it say that it is there, but not ready? */
+static bool
+is_loading(const InferHttpResult *result)
+{
+	return infer_provider_is_loading(result->wire.status, result->body->data, result->body->len);
+}
+
+/* Requests that the client still has to send there; -1 = not known. */
 static int64
 requests_left(const InferBatch *batch)
 {
 	const InferClient *client = batch->client;
-	int64 made = client->nbatches - client->nrunning;
+	int64 left = client->nbatches - client->nrunning;
 
-	if (client->input_ended)
-		return made;
-	return client->expected > 0 ? made + client->expected / Max(batch->lane->items, 1) : -1;
+	if (!client->input_ended && client->expected <= 0)
+		return -1;
+	if (!client->input_ended)
+		left += client->expected / Max(batch->lane->items, 1);
+	/* of several servers, each gets what it takes of what is on its way */
+	return batch->class->nplaces == 1 ? left
+									  : left * batch->lane->running / Max(client->nrunning, 1);
 }
 
 /*
@@ -140,6 +161,31 @@ news_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpRes
 	};
 }
 
+/* ... and the server's slot in the route table. */
+static InferRouteOutcome
+route_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpResult *result)
+{
+	const InferClass *class = batch->class;
+	int status = result->wire.status;
+
+	return (InferRouteOutcome){
+		.task = class->task,
+		.reason = outcome->reason,
+		.execution = batch->charge.execution,
+		.verdict = outcome->verdict,
+		.http_status = status,
+		.loading = is_loading(result),
+		.says_model = infer_provider_says_model(status, result->body->data, result->body->len),
+		.remote_model = batch->place->placement->remote_model,
+		.set_version = class->target->set_version,
+		.latency_us = outcome->rtt_us,
+		.units = class->task == INFER_TASK_EMBED  ? batch->nanswers
+				 : class->task == INFER_TASK_CALL ? 0
+												  : batch->charge.output,
+		.retry_after_us = outcome->retry_after_us,
+	};
+}
+
 static void
 count_attempt(InferClientStats *stats, InferVerdict verdict, const InferHttpResult *result)
 {
@@ -165,8 +211,10 @@ infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
 	InferOutcome outcome = outcome_of(batch, reason, verdict, result);
 	InferRateNews news = news_of(batch, &outcome, result, tokens);
 
+	InferRouteOutcome route = route_of(batch, &outcome, result);
+
 	count_attempt(&batch->client->stats, verdict, result);
-	infer_batch_landed(batch, &outcome, &news);
+	infer_batch_landed(batch, &outcome, &news, &route);
 }
 
 /*
@@ -192,12 +240,16 @@ static InferFinding
 classify(const InferBatch *batch, const InferHttpResult *result)
 {
 	InferWire wire = result->wire;
+	InferFinding finding;
 
 	if (wire.status >= 200 && wire.status < 300)
 		read_stream(batch->class->task, result->body, &wire);
 	wire.trust = batch->place->placement->server->trust;
 	wire.quota = infer_provider_is_quota_error(wire.status, result->body->data, result->body->len);
-	return infer_proof_classify(&wire);
+	finding = infer_proof_classify(&wire);
+	if (is_loading(result))
+		finding.execution = INFER_NOT_ADMITTED; /* whoever sits in between: there is no model yet */
+	return finding;
 }
 
 /*

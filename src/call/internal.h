@@ -30,7 +30,9 @@
 #include "core/buf.h"
 #include "core/proof.h"
 #include "core/retry.h"
+#include "core/route.h"
 #include "core/sizes.h"
+#include "core/stages.h"
 #include "core/tally.h"
 #include "core/types.h"
 #include "core/window.h"
@@ -44,6 +46,7 @@
 #include "registry/registry.h"
 #include "shmem/admission.h"
 #include "shmem/progress.h"
+#include "shmem/route.h"
 
 typedef struct InferMemo InferMemo;
 typedef struct InferClass InferClass;
@@ -90,10 +93,14 @@ struct InferClass
 	/* resolved */
 	InferTarget *target;
 	InferCallOptions options;
-	char *parameters_json;   /* UTF-8 */
-	InferPlace *places;      /* one for each placement of the target, in its order */
-	int nplaces;             /* at least 1 */
-	InferBatchLimits limits; /* what all of them take, as far as known now */
+	char *parameters_json;     /* UTF-8 */
+	InferPlace *places;        /* one for each placement of the target, in its order */
+	int nplaces;               /* at least 1 */
+	InferBatchLimits limits;   /* what all of them take, as far as known now */
+	InferRouteRequest request; /* what its calls ask of a place */
+	InferRoutePlace *routes;   /* the places, as routing sees them */
+	bool sole;                 /* there is one place, and it suits the request */
+	uint64 waits;              /* the round in which none of its places had room (permit.c) */
 	/* book-keeping */
 	InferMemo *memo;
 	MemoryContext context; /* holds all of it */
@@ -139,7 +146,8 @@ struct InferAnswer
 	bool truncated;        /* the value ends at a limit of tokens, and was accepted */
 	char *detail;          /* of a failure; NULL if there is none */
 	const char *hint;      /* static; NULL: the reason's own */
-	char *usage;           /* JSON in UTF-8, NULL if none */
+	char *tried; /* of a failure: its attempts, where there are several servers; or NULL */
+	char *usage; /* JSON in UTF-8, NULL if none */
 	int http_status;
 	const InferPlace *place; /* that answered, or was asked last */
 	int attempts;
@@ -178,6 +186,17 @@ typedef struct InferCharge
 /* Of a name and 64 digits. */
 #define INFER_KEY_HEADER_SIZE 128
 
+/* One attempt, as told of afterwards. */
+typedef struct InferAttempt
+{
+	const InferPlace *place;
+	InferReason reason;
+	InferExecution execution;
+} InferAttempt;
+
+/* Of a call's attempts, the last so many are told of one by one. */
+#define INFER_ATTEMPTS_TOLD 8
+
 struct InferBatch
 {
 	dlist_node node; /* in one of the client's lists, by state, for as long as it lives */
@@ -188,25 +207,37 @@ struct InferBatch
 	int size; /* of answers[] */
 	size_t bytes;
 	/* sending */
-	bool asked_base64; /* the body asks for embeddings as base64 */
-	bool in_open;      /* counted by its class */
-	bool in_ready;     /* counted as wanting a permit */
-	InferPlace *place; /* where it goes, or went last; NULL: not chosen yet */
-	InferLane *lane;   /* ... of its key; NULL likewise */
+	bool asked_base64;      /* the body asks for embeddings as base64 */
+	bool in_open;           /* counted by its class */
+	bool in_ready;          /* counted as wanting a permit */
+	InferPlace *place;      /* where it goes, or went last; NULL: not chosen yet */
+	InferLane *lane;        /* ... of its key; NULL likewise */
+	InferPriority priority; /* its class's, and one more for each retry */
 	bool permit;
-	InferTicket ticket;  /* ... with it */
-	uint32 window_epoch; /* of the lane, when it was sent */
+	InferTicket ticket;                /* ... with it */
+	InferRouteReservation reservation; /* it counts in its server's slot */
+	uint32 window_epoch;               /* of the lane, when it was sent */
 	InferTransfer *transfer;
 	InferBuf body;
 	char key_header[INFER_KEY_HEADER_SIZE]; /* "Idempotency-Key: ..."; "" = none */
 	size_t retained;                        /* bytes of body charged to retained_memory */
 	int64 not_before_us;                    /* retry: earliest next attempt */
+	int64 deadline_us; /* of all attempts, where they go to several servers; 0 = none yet */
+	int timeout_ms;    /* of the attempt under way */
 	int attempts;
+	InferStages stages;                     /* its walk over the places */
+	InferStages before;                     /* ... as it was before the attempt that is under way */
+	InferAttempt told[INFER_ATTEMPTS_TOLD]; /* number i is at i modulo that */
+	/* the last attempt that failed, while another one may follow */
+	InferReason last_reason; /* NONE = there is none */
+	int last_status;
+	char *last_detail;     /* palloc'd, or NULL */
 	bool retry_denied;     /* by the key's share of retries */
 	InferRefusal *refusal; /* the refused batch that this one is a part of, or NULL */
 	InferExecution floor;  /* worst proof of earlier attempts */
 	int64 first_sent_us;
 	InferCharge charge;
+	InferLane *lanes[FLEXIBLE_ARRAY_MEMBER]; /* to each place of its class; NULL = barred */
 };
 
 struct InferLane
@@ -216,12 +247,15 @@ struct InferLane
 	int cap;                /* the option max_concurrency of its classes; 0 = none */
 	InferPriority priority; /* ... and their priority */
 	InferWindow window;
-	int ready;   /* batches that want a permit */
-	int running; /* ... and that have one */
+	int ready;   /* batches that may go here, and want a permit */
+	int running; /* ... that went here, and have one */
 	int spare;   /* permits that no batch has taken yet */
 	InferTicket ticket;
-	int limit; /* the key's, when we asked last */
-	int items; /* the largest batch of its classes */
+	int limit;     /* the key's, when we asked last */
+	int items;     /* the largest batch of its classes */
+	int group;     /* the same for lanes that share the batches of a class */
+	uint64 full;   /* the round in which it had no room (permit.c) */
+	uint64 marked; /* scratch of one call */
 };
 
 struct InferClient
@@ -243,6 +277,7 @@ struct InferClient
 	int nrunning;     /* batches in running */
 	bool shown;       /* in infer.stat_progress, if there was a slot for it */
 	int progress;     /* ... which is this one */
+	int ngroups;      /* of lanes, that there ever were */
 	int64 rows;       /* that its owner has returned, for that */
 	bool input_ended; /* no further call will be begun: what there is, is all */
 	int64 expected;   /* calls that will be begun, as a guess; <= 0: not known */
@@ -293,39 +328,86 @@ extern void infer_pump_ask(InferClient *client, InferAnswer *answer);
 /* The answer, which nobody asks, fails without being sent. */
 extern void infer_pump_refuse(InferClient *client, InferAnswer *answer, const char *detail);
 extern void infer_pump_collect(void);
-extern void infer_pump_send(InferClient *client);
 extern void infer_pump_flush(InferClient *client, bool starved, bool input_ended);
 extern void infer_pump_fail_loose(InferClient *client);
 extern void infer_pump_drop(InferClient *client);
+extern dlist_head *infer_pump_clients(void);
+extern void infer_pump_release_transfer(InferBatch *batch);
+extern int64 infer_pump_next_retry_us(void);
+extern int infer_pump_free_transfers(void);
+
+/* batch.c */
+extern InferBatch *infer_batch_new(InferClient *client, InferClass *class);
+extern void infer_batch_add(InferBatch *batch, InferAnswer *answer);
+extern void infer_batch_set_open(InferBatch *batch, bool is_open);
+extern void infer_batch_move(InferBatch *batch, dlist_head *list);
 extern void infer_batch_ready(InferBatch *batch);
-extern void infer_batch_free(InferBatch *batch);
+extern void infer_batch_sleep(InferBatch *batch, int64 until_us);
 extern void infer_batch_split(InferBatch *batch, InferBatch *into, int from);
 /* Moves all answers but the first n into a batch of the same history, which is ready then. */
 extern void infer_batch_part(InferBatch *batch, int n);
+/* It goes to that place of its class. */
+extern void infer_batch_place(InferBatch *batch, int place);
 /* It has other answers or words now: its body and key are made anew before it is sent. */
 extern void infer_batch_forget_body(InferBatch *batch);
 extern void infer_batch_landed(InferBatch *batch, const InferOutcome *outcome,
-							   const InferRateNews *news);
-extern void infer_batch_sleep(InferBatch *batch, int64 delay_ms);
-extern dlist_head *infer_pump_clients(void);
-extern InferBatch *infer_batch_new(InferClient *client, InferClass *class);
-extern int64 infer_pump_next_retry_us(void);
-extern int infer_pump_free_transfers(void);
+							   const InferRateNews *news, const InferRouteOutcome *route);
+extern void infer_batch_free(InferBatch *batch);
+
+/* send.c */
+extern void infer_pump_send(InferClient *client);
+
+/* route.c */
+/* What calls of the class ask of a place, and which places there are; raises if none can ever do.
+ */
+extern void infer_route_prepare(InferClass *class);
+/* What a ready batch is to do now: good until the next call. */
+extern const InferStagesStep *infer_route_next(InferBatch *batch);
+/* No place will do. Ends the batch, which has no permit. */
+extern void infer_route_fail(InferBatch *batch, InferStagesEnd end);
+/* The places of the last step have no permits, and are not waited for. */
+extern void infer_route_give_up(InferBatch *batch);
+/* The batch leaves for its place. */
+extern void infer_route_started(InferBatch *batch);
+/* ... and has come back with a failure. */
+extern void infer_route_ended(InferBatch *batch, const InferFinding *finding, bool declined,
+							  int64 retry_after_ms);
+/* ... which was none of the call, but of its words. */
+extern void infer_route_undo(InferBatch *batch);
+/* ... with a result. */
+extern void infer_route_succeeded(const InferBatch *batch);
+
+/* attempts.c */
+/* Notes an attempt that failed, which may be the last. */
+extern void infer_attempts_note(InferBatch *batch, InferReason reason, InferExecution execution,
+								int http_status, const char *detail);
+/* part gets what the other has noted. */
+extern void infer_attempts_copy(InferBatch *part, const InferBatch *of);
+/* "tried: a1 (overloaded, not_admitted), b1 ...", palloc'd; NULL = there is nothing to tell. */
+extern char *infer_attempts_tell(const InferBatch *batch);
+extern void infer_attempts_free(InferBatch *batch);
 
 /* permit.c */
 extern void infer_permit_init(void);
 /* The batch is ready, or not any more. */
 extern void infer_permit_want(InferBatch *batch, bool wanted);
-/* How many batches of this process want a permit of the key; does any want one of another key? */
+/* How many batches of this process want a permit of the key, or of another one as well. */
 extern int infer_permit_wanted(InferKey key);
-extern bool infer_permit_others_wanted(InferKey key);
 typedef enum InferPermitAnswer
 {
 	INFER_PERMIT_TAKEN,
-	INFER_PERMIT_WAITS,   /* the process is in the key's line */
-	INFER_PERMIT_GIVES_UP /* the server has been failing for longer than the call would wait */
+	INFER_PERMIT_WAITS,   /* the process is in the lines of the keys */
+	INFER_PERMIT_GIVES_UP /* the servers have been failing for longer than the call would wait */
 } InferPermitAnswer;
-extern InferPermitAnswer infer_permit_take(InferBatch *batch);
+/* A look at the ready batches begins: what was refused before may be granted now. Its number. */
+extern uint64 infer_permit_begin_round(void);
+/* Gets a permit for the batch, of the first of these places where one is to be had; then the batch
+ * is for that place. */
+extern InferPermitAnswer infer_permit_take(InferBatch *batch, const int *order, int n);
+/* The same where all have failed, to find out whether one is back: in no line. */
+extern bool infer_permit_probe(InferBatch *batch, const int *order, int n);
+/* Could any batch of the client still get one in this round? */
+extern bool infer_permit_is_hopeful(const InferClient *client);
 /* What a request tells that was given up, or never sent. */
 extern const InferOutcome infer_outcome_given_up;
 extern const InferOutcome infer_outcome_unsent;
@@ -333,11 +415,11 @@ extern const InferOutcome infer_outcome_unsent;
 extern void infer_permit_release(InferBatch *batch, const InferOutcome *outcome,
 								 const InferRateNews *news);
 extern void infer_permit_return_spare(InferLane *lane);
-extern void infer_permit_leave(InferKey key);
 extern int64 infer_permit_next_alarm_us(void);
 
 /* lane.c */
-extern InferLane *infer_lane_get(InferClient *client, const InferPlace *place);
+/* The lanes to all places of the batch's class, made as needed. */
+extern void infer_lanes_get(InferBatch *batch);
 extern bool infer_lane_has_room(const InferLane *lane);
 /* Sums over the client's lanes, into its figures. */
 extern void infer_lane_stats(InferClient *client);
@@ -393,8 +475,8 @@ extern bool infer_retain(InferBatch *batch);
 extern void infer_retain_end(InferBatch *batch);
 
 /* retry.c */
-extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms,
-							  InferReason *reason);
+extern bool infer_retry_later(InferBatch *batch, const InferFinding *finding, bool declined,
+							  int64 retry_after_ms, InferReason *reason);
 extern int64 infer_retry_patience_us(const InferClass *class);
 /* Is a pause that the server asks for longer than a call may take? Then nobody waits for it. */
 extern bool infer_retry_pause_is_too_long(const InferClass *class, int64 us);
@@ -414,7 +496,7 @@ extern void infer_finish_landed(InferBatch *batch, InferReason reason, InferVerd
 								const InferHttpResult *result, int64 tokens);
 extern void infer_answer_fail(InferAnswer *answer, InferReason reason, InferExecution execution,
 							  const char *detail);
-/* The server that an answer came from, or was asked of last. */
+/* The server that an answer came from, or was asked of last; NULL: none of several. */
 extern const char *infer_answer_server(const InferAnswer *answer);
 extern void infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status,
 								 int64 elapsed_us);

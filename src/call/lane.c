@@ -34,34 +34,58 @@ start_window(InferLane *lane)
 	infer_window_init(&lane->window, &config);
 }
 
+/* The client's lane for a place, made at its first batch.  The search begins at `near`: lanes of a
+ * class stand together. */
 static InferLane *
-find_lane(InferClient *client, const InferPlace *place)
+get_lane(InferClient *client, const InferPlace *place, InferLane *near)
 {
 	const InferCallOptions *options = &place->class->options;
 	InferLane *lane;
 
-	for (lane = client->lanes; lane != NULL; lane = lane->next)
-		if (lane->key == place->key && lane->cap == options->max_concurrency &&
-			lane->priority == options->header.priority)
-			return lane;
+	for (int round = 0; round < 2; round++)
+		for (lane = round == 0 ? near : client->lanes; lane != NULL; lane = lane->next)
+			if (lane->key == place->key && lane->cap == options->max_concurrency &&
+				lane->priority == options->header.priority)
+				return lane;
 	lane = MemoryContextAllocZero(client->context, sizeof(InferLane));
 	lane->key = place->key;
 	lane->cap = options->max_concurrency;
 	lane->priority = options->header.priority;
+	lane->group = ++client->ngroups;
 	start_window(lane);
 	lane->next = client->lanes;
 	client->lanes = lane;
 	return lane;
 }
 
-/* The client's lane for a place; made at its first batch. */
-InferLane *
-infer_lane_get(InferClient *client, const InferPlace *place)
+/* What one batch may use is one group. */
+static void
+join_groups(InferClient *client, int into, int from)
 {
-	InferLane *lane = find_lane(client, place);
+	for (InferLane *lane = client->lanes; into != from && lane != NULL; lane = lane->next)
+		if (lane->group == from)
+			lane->group = into;
+}
 
-	lane->items = Max(lane->items, place->class->limits.max_items);
-	return lane;
+void
+infer_lanes_get(InferBatch *batch)
+{
+	InferClass *class = batch->class;
+	InferLane *lane = NULL;
+	int group = 0;
+
+	/* backwards, for new ones are put in front */
+	for (int i = class->nplaces - 1; i >= 0; i--)
+	{
+		if (class->places[i].barred != INFER_REASON_NONE)
+			continue;
+		lane = get_lane(batch->client, &class->places[i], lane);
+		lane->items = Max(lane->items, class->limits.max_items);
+		if (group == 0)
+			group = lane->group;
+		join_groups(batch->client, group, lane->group);
+		batch->lanes[i] = lane;
+	}
 }
 
 bool
@@ -70,30 +94,53 @@ infer_lane_has_room(const InferLane *lane)
 	return lane->running < infer_window_limit(&lane->window);
 }
 
+/* Inputs that fill the lanes of a group; free_only: beside those that are on their way. */
+static int64
+group_room(const InferClient *client, int group, bool free_only)
+{
+	int64 room = 0;
+
+	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+	{
+		int64 most = Min(infer_window_limit(&lane->window), lane->limit);
+
+		if (lane->group == group)
+			room += (most - (free_only ? lane->running : 0)) * lane->items;
+	}
+	return room;
+}
+
+/* Calls of several classes are about the same rows, so it is the widest group that counts. */
+static int64
+widest_group(const InferClient *client, bool free_only)
+{
+	int64 most = 0;
+	int before = 0;
+
+	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+	{
+		if (lane->group != before)
+			most = Max(most, group_room(client, lane->group, free_only));
+		before = lane->group;
+	}
+	return most;
+}
+
 int64
 infer_client_capacity(const InferClient *client)
 {
-	int64 most = 0;
-
-	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
-		most = Max(most, Min(infer_window_limit(&lane->window), lane->limit) * lane->items);
-	return most;
+	return widest_group(client, false);
 }
 
 int64
 infer_client_hunger(InferClient *client)
 {
-	int64 hunger = 0;
+	int64 hunger;
 	dlist_iter iter;
 
 	if (!dlist_is_empty(&client->ready))
 		return 0;
-	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
-	{
-		int64 most = Min(infer_window_limit(&lane->window), lane->limit);
-
-		hunger = Max(hunger, (most - lane->running) * lane->items);
-	}
+	hunger = widest_group(client, true);
 	dlist_foreach(iter, &client->open) hunger -=
 		dlist_container(InferBatch, node, iter.cur)->nanswers;
 	return Max(hunger, 0);

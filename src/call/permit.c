@@ -7,6 +7,15 @@
  * client.
  *
  * The process is in a key's line, or not: one place, however many lanes want permits of that key.
+ *
+ * Several places.  A batch counts in the lanes of all places of its class, for it may go to any of
+ * them.  It asks them one after the other, the best first, for one permit, without joining a line;
+ * if none has one, the process joins the lines of all of them, and the batch goes to whichever
+ * calls first.  So a backlog keeps every server busy as long as it has room, and each line stands
+ * for one server's turn.
+ *
+ * Rounds.  One look at a client's ready batches is a round.  What a key refused, or a lane has no
+ * room for, is not asked again in it, so that a long list of batches costs a comparison each.
  */
 #include "postgres.h"
 
@@ -20,10 +29,12 @@ typedef struct KeyDemand
 {
 	int ready;
 	bool in_line;
+	uint64 refused; /* the round in which it had none */
+	uint64 joined;  /* ... and the process has joined the line */
 } KeyDemand;
 
 static KeyDemand *demands; /* by InferKey */
-static int total_ready;    /* of all keys */
+static uint64 round_now;
 
 const InferOutcome infer_outcome_given_up = {
 	.verdict = INFER_VERDICT_IGNORE, .reason = INFER_REASON_CANCELLED, .retry_after_us = -1};
@@ -42,28 +53,44 @@ infer_permit_init(void)
 }
 
 /* Requests of our own will end for sure, and make room: who waits for them is in no line. */
-void
-infer_permit_leave(InferKey key)
+static void
+leave(InferKey key)
 {
 	if (demands[key].in_line)
 		infer_admission_wait_end(key);
 	demands[key].in_line = false;
 }
 
+static void
+want(InferLane *lane, int change)
+{
+	KeyDemand *demand = &demands[lane->key];
+
+	lane->ready += change;
+	demand->ready += change;
+	if (demand->ready == 0)
+		leave(lane->key);
+}
+
 void
 infer_permit_want(InferBatch *batch, bool wanted)
 {
-	KeyDemand *demand = &demands[batch->place->key];
+	static uint64 call;
 	int change = wanted ? 1 : -1;
 
 	if (batch->in_ready == wanted)
 		return;
 	batch->in_ready = wanted;
-	batch->lane->ready += change;
-	demand->ready += change;
-	total_ready += change;
-	if (demand->ready == 0)
-		infer_permit_leave(batch->place->key);
+	call++;
+	for (int i = 0; i < batch->class->nplaces; i++)
+	{
+		InferLane *lane = batch->lanes[i];
+
+		if (lane == NULL || lane->marked == call)
+			continue;
+		lane->marked = call; /* places may share a lane */
+		want(lane, change);
+	}
 }
 
 int
@@ -72,29 +99,64 @@ infer_permit_wanted(InferKey key)
 	return demands[key].ready;
 }
 
-bool
-infer_permit_others_wanted(InferKey key)
+/* Rounds --------------------------------------------------------------------------------------- */
+
+uint64
+infer_permit_begin_round(void)
 {
-	return demands[key].ready < total_ready;
+	return ++round_now;
 }
 
-/* Asks for permits for all that the lane may send; the batch is one of them. */
-static InferPermitAnswer
-ask(InferLane *lane, const InferBatch *batch)
+bool
+infer_permit_is_hopeful(const InferClient *client)
 {
-	int64 room = infer_window_limit(&lane->window) - lane->running;
+	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+		if (lane->ready > 0 && lane->full != round_now && demands[lane->key].joined != round_now)
+			return true;
+	return false;
+}
+
+/* Has the lane room? A lane that is full waits for its own requests, whose end makes room for sure,
+ * and not in the key's line. */
+static bool
+has_room(InferLane *lane)
+{
+	if (lane->full != round_now && infer_lane_has_room(lane))
+		return true;
+	lane->full = round_now;
+	leave(lane->key);
+	return false;
+}
+
+/* Asking --------------------------------------------------------------------------------------- */
+
+typedef enum How
+{
+	LOOKS, /* takes what is there */
+	JOINS, /* gets in line for what is not granted */
+	PROBES /* looks, also where the server is left alone */
+} How;
+
+/* Asks for as many permits as that; the batch is for one of them. */
+static InferPermitAnswer
+ask(const InferBatch *batch, int place, int wanted, How how)
+{
+	InferLane *lane = batch->lanes[place];
+	const InferClass *class = batch->class;
 	InferAmount guess;
 	InferAsk ask = {
-		.want = (int) Max(1, Min(Min(lane->ready, room), infer_pump_free_transfers())),
-		.priority = lane->priority,
-		.lasts_us = (int64) batch->class->options.timeout_ms * 1000,
-		.patience_us = infer_retry_patience_us(batch->class),
-		.wait = true,
-		.duration = batch->class->options.header.route.duration,
+		.want = wanted,
+		.priority = batch->priority,
+		.lasts_us = (int64) class->options.timeout_ms * 1000,
+		.patience_us = infer_retry_patience_us(class),
+		.wait = how == JOINS,
+		.probe = how == PROBES,
+		.duration = class->options.header.route.duration,
+		.deadline_us = batch->deadline_us,
 	};
 	int granted;
 
-	infer_usage_guess(batch->place, batch->bytes, batch->nanswers, &guess);
+	infer_usage_guess(&class->places[place], batch->bytes, batch->nanswers, &guess);
 	ask.tokens = guess.tokens;
 	granted = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);
 	if (granted == INFER_ADMISSION_GIVES_UP)
@@ -105,25 +167,120 @@ ask(InferLane *lane, const InferBatch *batch)
 	lane->spare = granted;
 	lane->limit = lane->ticket.limit;
 	lane->ticket.permit.level -= lane->spare - 1; /* each has its own: so many were in flight */
-	demands[lane->key].in_line = lane->spare < ask.want;
-	return lane->spare > 0 ? INFER_PERMIT_TAKEN : INFER_PERMIT_WAITS;
+	if (how == JOINS)
+		demands[lane->key].in_line = granted < wanted;
+	else if (granted == wanted)
+		demands[lane->key].in_line = false; /* if it was, it has had its turn */
+	return granted > 0 ? INFER_PERMIT_TAKEN : INFER_PERMIT_WAITS;
 }
 
-/* Gets a permit for the batch, if one is to be had. */
-InferPermitAnswer
-infer_permit_take(InferBatch *batch)
+/* So many permits of the lane are of use. Who is raised above its lane speaks for itself. */
+static int
+useful(const InferBatch *batch, const InferLane *lane)
 {
-	InferLane *lane = batch->lane;
-	InferPermitAnswer answer = lane->spare > 0 ? INFER_PERMIT_TAKEN : ask(lane, batch);
+	int64 room = infer_window_limit(&lane->window) - lane->running;
 
-	if (answer != INFER_PERMIT_TAKEN)
-		return answer;
+	if (batch->priority != lane->priority)
+		return 1;
+	return (int) Max(1, Min(Min(lane->ready, room), infer_pump_free_transfers()));
+}
+
+/* The batch gets a permit that its lane has. */
+static InferPermitAnswer
+take_spare(InferBatch *batch, int place)
+{
+	InferLane *lane = batch->lanes[place];
+
+	infer_batch_place(batch, place);
 	batch->ticket = lane->ticket;
 	batch->permit = true;
 	lane->ticket.permit.level++;
 	lane->spare--;
-	return answer;
+	return INFER_PERMIT_TAKEN;
 }
+
+/* Is there a permit somewhere, the best place first? In no line for it. */
+static InferPermitAnswer
+look_around(InferBatch *batch, const int *order, int n, How how)
+{
+	for (int i = 0; i < n; i++)
+	{
+		InferLane *lane = batch->lanes[order[i]];
+		KeyDemand *demand = &demands[lane->key];
+
+		if (!has_room(lane))
+			continue;
+		if (lane->spare > 0)
+			return take_spare(batch, order[i]);
+		if (demand->refused == round_now || demand->joined == round_now)
+			continue;
+		switch (ask(batch, order[i], 1, how))
+		{
+			case INFER_PERMIT_TAKEN:
+				return take_spare(batch, order[i]);
+			case INFER_PERMIT_WAITS:
+				demand->refused = round_now;
+				break;
+			case INFER_PERMIT_GIVES_UP:
+				break;
+		}
+	}
+	return INFER_PERMIT_WAITS;
+}
+
+/*
+ * Joins the lines of all of them that have one.  GIVES_UP: there is nothing to wait for at any of
+ * them; the batch is for the best one then, which says why.
+ */
+static InferPermitAnswer
+get_in_line(InferBatch *batch, const int *order, int n)
+{
+	bool waits = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		InferLane *lane = batch->lanes[order[i]];
+
+		if (has_room(lane) && lane->spare > 0)
+			return take_spare(batch, order[i]);
+		if (lane->full == round_now || demands[lane->key].joined == round_now)
+		{
+			waits = true;
+			continue;
+		}
+		switch (ask(batch, order[i], useful(batch, lane), JOINS))
+		{
+			case INFER_PERMIT_TAKEN:
+				return take_spare(batch, order[i]);
+			case INFER_PERMIT_WAITS:
+				demands[lane->key].joined = round_now;
+				waits = true;
+				break;
+			case INFER_PERMIT_GIVES_UP:
+				break;
+		}
+	}
+	if (waits)
+		return INFER_PERMIT_WAITS;
+	infer_batch_place(batch, order[0]);
+	return INFER_PERMIT_GIVES_UP;
+}
+
+InferPermitAnswer
+infer_permit_take(InferBatch *batch, const int *order, int n)
+{
+	if (n > 1 && look_around(batch, order, n, LOOKS) == INFER_PERMIT_TAKEN)
+		return INFER_PERMIT_TAKEN;
+	return get_in_line(batch, order, n);
+}
+
+bool
+infer_permit_probe(InferBatch *batch, const int *order, int n)
+{
+	return look_around(batch, order, n, PROBES) == INFER_PERMIT_TAKEN;
+}
+
+/* Giving back ---------------------------------------------------------------------------------- */
 
 /* The controllers hear how it went, then the permit is free. */
 void
@@ -134,7 +291,7 @@ infer_permit_release(InferBatch *batch, const InferOutcome *outcome, const Infer
 	batch->permit = false;
 	batch->ticket.first = batch->transfer != NULL && batch->attempts == 1;
 	batch->lane->limit =
-		infer_admission_release(batch->place->key, &batch->ticket, outcome, news ? news : &no_news);
+		infer_admission_release(batch->lane->key, &batch->ticket, outcome, news ? news : &no_news);
 }
 
 /* What the lane has for nobody goes back. */

@@ -304,6 +304,38 @@ bar(const InferPlace *place)
 													   : INFER_REASON_EGRESS_DENIED;
 }
 
+/* Copies a text into an identity; false: it was cut. */
+static bool
+put(char *to, const char *from, Size size)
+{
+	return from == NULL || strlcpy(to, from, size) < size;
+}
+
+/* The server's slot in the route table. */
+static InferRouteRef
+publish(const InferPlace *place)
+{
+	const InferServer *server = place->placement->server;
+	InferRouteIdentity id = {
+		.database = MyDatabaseId,
+		.server = server->oid,
+		.version = server->version,
+		.port = server->port,
+		.admission_key = place->key,
+	};
+
+	id.cut =
+		!put(id.name, server->name, sizeof(id.name)) ||
+		!put(id.scheme, server->scheme, sizeof(id.scheme)) ||
+		!put(id.host, server->host, sizeof(id.host)) || !put(id.url, server->url, sizeof(id.url)) ||
+		!put(id.api, server->api, sizeof(id.api)) || !put(id.node, server->node, sizeof(id.node)) ||
+		!put(id.service_class, server->service_class, sizeof(id.service_class)) ||
+		!put(id.health_path, server->health_path, sizeof(id.health_path)) ||
+		!put(id.incarnation, server->incarnation, sizeof(id.incarnation)) ||
+		!put(id.ca_file, server->ca_file, sizeof(id.ca_file));
+	return infer_route_slot(&id);
+}
+
 static void
 make(InferPlace *place, InferClass *class, const InferPlacement *placement)
 {
@@ -311,7 +343,7 @@ make(InferPlace *place, InferClass *class, const InferPlacement *placement)
 
 	place->class = class;
 	place->placement = placement;
-	place->slot = INFER_NO_SLOT;
+	place->slot.slot = INFER_ROUTE_OUTDATED;
 	place->barred = bar(place);
 	if (place->barred != INFER_REASON_NONE)
 		return;
@@ -328,22 +360,22 @@ make(InferPlace *place, InferClass *class, const InferPlacement *placement)
 	place->told_limits = batch_limits(place);
 	place->key = admission_key(place);
 	place->output_guess = output_guess(place);
+	place->slot = publish(place);
+	place->model_hash = infer_route_model(placement->remote_model);
 }
 
-/* None of them may be used; resolving has raised already if it is for want of privileges alone. */
-static void
-refuse(const InferClass *class)
+void
+infer_place_refuse(const InferPlace *place)
 {
-	for (int i = 0; i < class->nplaces; i++)
-	{
-		const InferServer *server = class->places[i].placement->server;
+	const InferServer *server = place->placement->server;
 
-		if (class->places[i].barred == INFER_REASON_EGRESS_DENIED)
-			ereport(ERROR, (errcode(infer_errcode_config()),
-							errmsg("host \"%s\" of server \"%s\" is not allowed", server->host,
-								   server->name),
-							errhint("A superuser can add it to pg_inference.allowed_hosts.")));
-	}
+	if (place->barred == INFER_REASON_PERMISSION_DENIED)
+		infer_server_require_usage(server->oid, server->name, place->class->userid);
+	if (place->barred == INFER_REASON_EGRESS_DENIED)
+		ereport(ERROR,
+				(errcode(infer_errcode_config()),
+				 errmsg("host \"%s\" of server \"%s\" is not allowed", server->host, server->name),
+				 errhint("A superuser can add it to pg_inference.allowed_hosts.")));
 }
 
 void
@@ -359,15 +391,10 @@ infer_places_make(InferClass *class)
 		make(&class->places[i], class, &target->places[i]);
 		usable += class->places[i].barred == INFER_REASON_NONE ? 1 : 0;
 	}
-	if (usable == 0)
-		refuse(class);
-	/* the first that may be used, until batches choose among them */
-	for (int i = 0; usable > 0 && i < class->nplaces; i++)
-		if (class->places[i].barred == INFER_REASON_NONE)
-		{
-			class->places[0] = class->places[i];
-			class->nplaces = 1;
-		}
+	/* of those that the caller has a right to, if there is one: resolving has looked at that */
+	for (int i = 0; usable == 0 && i < class->nplaces; i++)
+		if (class->places[i].barred != INFER_REASON_PERMISSION_DENIED)
+			infer_place_refuse(&class->places[i]);
 	infer_sizes_refresh(class);
 }
 

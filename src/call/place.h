@@ -17,10 +17,9 @@
 #include "provider/provider.h"
 #include "registry/registry.h"
 #include "shmem/admission.h"
+#include "shmem/route.h"
 
 struct InferClass;
-
-#define INFER_NO_SLOT (-1)
 
 typedef struct InferPlace
 {
@@ -37,12 +36,15 @@ typedef struct InferPlace
 	InferSizes suspects;          /* sizes that this statement is trying */
 	int nsuspects;                /* ... in so many trees of refused batches */
 	int64 output_guess;           /* tokens of an answer, charged before it is known */
-	int slot;                     /* of the server, in the table of routes; or INFER_NO_SLOT */
+	InferRouteRef slot;           /* of the server, in the route table */
+	uint64 model_hash;            /* of the remote model, there */
 } InferPlace;
 
 /* Makes the places of a class whose target and options are there, in the current context.  Raises
  * configuration errors, also if none of them may be used. */
 extern void infer_places_make(struct InferClass *class);
+/* Raises what a barred place is barred for. */
+extern void infer_place_refuse(const InferPlace *place);
 /* How many batches of this process want a permit of the least wanted place. */
 extern int infer_places_wanted(const struct InferClass *class);
 /* Are embeddings to be asked as base64 there?  It is 80 times cheaper to read. */

@@ -221,6 +221,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 		batch->charge.failed = true;
 		tokens = infer_finish_usage(batch, &reply);
 		infer_finish_landed(batch, fault.reason, INFER_VERDICT_ERROR, result, tokens);
+		infer_attempts_note(batch, fault.reason, fault.execution, status, fault.message);
 		infer_finish_fail(batch, fault.reason, fault.execution, status, fault.message);
 		return;
 	}
@@ -228,6 +229,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 	note_figures(batch, &reply, result->elapsed_us);
 	infer_sizes_taken_by(batch, reply.prompt_tokens);
 	infer_reply_free(&reply);
+	infer_route_succeeded(batch);
 	infer_finish_landed(batch, INFER_REASON_NONE, INFER_VERDICT_SUCCESS, result, tokens);
 	infer_batch_free(batch);
 }

@@ -38,6 +38,7 @@ describe_failure(const InferAnswer *answer, InferFailure *failure)
 		.server = infer_answer_server(answer),
 		.model = answer->class->target->model,
 		.detail = answer->detail,
+		.tried = answer->tried,
 		.retry_denied = answer->retry_denied,
 		.hint = answer->hint,
 	};
@@ -80,6 +81,8 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 		words = infer_report_words(&failure);
 		if (words[0] != '\0')
 			message = psprintf("%s: %s", message, words);
+		if (failure.tried != NULL)
+			message = psprintf("%s (%s)", message, failure.tried);
 		if (failure.retry_denied)
 			message = psprintf("%s (%s)", message, infer_report_retry_denied);
 		nulls[OUTCOME_VALUE] = true;
@@ -90,7 +93,9 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 	values[OUTCOME_HTTP_STATUS] = Int32GetDatum(answer->http_status);
 	nulls[OUTCOME_HTTP_STATUS] = answer->http_status == 0;
 	values[OUTCOME_ATTEMPTS] = Int32GetDatum(answer->attempts);
-	values[OUTCOME_SERVER] = CStringGetTextDatum(infer_answer_server(answer));
+	nulls[OUTCOME_SERVER] = infer_answer_server(answer) == NULL;
+	if (!nulls[OUTCOME_SERVER])
+		values[OUTCOME_SERVER] = CStringGetTextDatum(infer_answer_server(answer));
 	nulls[OUTCOME_USAGE] =
 		answer->usage == NULL || !infer_convert_jsonb(answer->usage, &values[OUTCOME_USAGE]);
 	values[OUTCOME_ELAPSED] = interval_of_us(answer->elapsed_us);

@@ -6,20 +6,7 @@
  */
 #include "postgres.h"
 
-#include "common/hashfn.h"
-
 #include "call/internal.h"
-#include "pg/random.h"
-
-/* The draw of the pause: by the first input and the attempt, so that a seed fixes it. */
-static double
-draw_jitter(const InferBatch *batch)
-{
-	const InferAnswer *first = batch->answers[0];
-
-	return infer_random_draw(hash_bytes_extended((const unsigned char *) first->input,
-												 (int) first->input_len, batch->attempts));
-}
 
 /*
  * A call goes on waiting for a server that fails until it has failed for so long.  Somebody may sit
@@ -45,30 +32,43 @@ infer_retry_pause_is_too_long(const InferClass *class, int64 us)
 	return us > (int64) class->options.timeout_ms * 1000;
 }
 
+/* Retries are a share of what a server gets.  To go on to another one is none for it, and refusals
+ * for overload are paced by the key's limit already. */
+static bool
+is_exempt(const InferBatch *batch, const InferFinding *finding)
+{
+	return batch->stages.rounds == 0 ||
+		   (finding->reason == INFER_REASON_OVERLOADED && finding->execution == INFER_NOT_ADMITTED);
+}
+
 /*
- * After an attempt that failed and has landed: repeats the batch later, if the call's policy allows
- * it.  False: this failure is the last, the batch is loose, and *reason may be another
- * one now.
+ * After an attempt that failed and has landed: repeats the batch, later or at another place, if the
+ * call's policy allows it.  declined: it says that it did nothing.  False: this failure is the
+ * last, the batch is loose, and *reason may be another one now.
  */
 bool
-infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_after_ms,
-				  InferReason *reason)
+infer_retry_later(InferBatch *batch, const InferFinding *finding, bool declined,
+				  int64 retry_after_ms, InferReason *reason)
 {
-	const InferCallOptions *options = &batch->class->options;
-	int64 delay_ms;
+	const InferClass *class = batch->class;
+	bool alone = class->nplaces == 1;
+	const InferStagesStep *step;
+	int64 delay_us;
 
-	if (infer_retry_pause_is_too_long(batch->class, retry_after_ms * 1000) ||
-		!infer_retry_allowed(&options->rule, batch->attempts, finding))
+	if (alone && infer_retry_pause_is_too_long(class, retry_after_ms * 1000))
 		return false;
-	if (options->rule.delivery == INFER_DELIVERY_UNLESS_FAILED &&
-		infer_admission_failed_for(batch->place->key, infer_retry_patience_us(batch->class)))
+	infer_route_ended(batch, finding, declined, retry_after_ms);
+	step = infer_route_next(batch);
+	if (step->action == INFER_STAGES_END ||
+		(batch->deadline_us > 0 && step->until_us > batch->deadline_us))
+		return false;
+	if (alone && class->options.rule.delivery == INFER_DELIVERY_UNLESS_FAILED &&
+		infer_admission_failed_for(batch->place->key, infer_retry_patience_us(class)))
 	{
 		*reason = INFER_REASON_SERVER_FAILED;
 		return false;
 	}
-	/* refusals for overload are paced by the key's limit already */
-	if (!infer_admission_retry(batch->place->key, finding->reason == INFER_REASON_OVERLOADED &&
-													  finding->execution == INFER_NOT_ADMITTED))
+	if (!infer_admission_retry(batch->place->key, is_exempt(batch, finding)))
 	{
 		batch->retry_denied = true;
 		return false;
@@ -76,10 +76,13 @@ infer_retry_later(InferBatch *batch, const InferFinding *finding, int64 retry_af
 	batch->client->stats.retries++;
 	batch->client->stats.retries_by[finding->reason]++;
 	batch->floor = infer_proof_floor(finding->execution, batch->floor);
-	delay_ms = infer_retry_delay_ms(batch->attempts, retry_after_ms, draw_jitter(batch));
+	delay_us = step->action == INFER_STAGES_SEND ? 0 : Max(step->until_us - infer_now_us(), 0);
 	elog(DEBUG2, "pg_inference: attempt %d failed (%s, %s), the next one in " INT64_FORMAT " ms",
 		 batch->attempts, infer_reason_name(finding->reason),
-		 infer_execution_name(finding->execution), delay_ms);
-	infer_batch_sleep(batch, delay_ms);
+		 infer_execution_name(finding->execution), (delay_us + 999) / 1000);
+	if (step->action == INFER_STAGES_SEND)
+		infer_batch_ready(batch);
+	else
+		infer_batch_sleep(batch, step->until_us);
 	return true;
 }

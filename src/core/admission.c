@@ -245,7 +245,7 @@ take_expired(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_u
 
 /* Free permits, whoever they are due to. */
 static int
-free_permits(InferAdmission *a, int64_t now_us)
+free_permits(InferAdmission *a, bool probe, int64_t now_us)
 {
 	int room = infer_ratelimit_room(&a->rate, now_us);
 	int by_limit;
@@ -255,7 +255,7 @@ free_permits(InferAdmission *a, int64_t now_us)
 	if (a->limiter.config.dry_run)
 		return room;
 	by_limit = infer_limiter_room(&a->limiter, now_us);
-	by_health = infer_monitor_room(&a->monitor, now_us);
+	by_health = probe ? 1 : infer_monitor_room(&a->monitor, now_us);
 	by_dial = infer_dial_room(&a->dial, now_us);
 	if (by_limit < room)
 		room = by_limit;
@@ -285,13 +285,13 @@ within_tokens(InferAdmission *a, const InferAdmissionNode *nodes, int me, const 
 static int
 due(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, int64_t now_us)
 {
-	int room = free_permits(a, now_us);
+	int room = free_permits(a, ask->probe, now_us);
 	InferAdmissionNode *node = &nodes[me];
 	int granted;
 
 	if (room <= 0)
 		return 0;
-	if (!somebody_waits(a))
+	if (ask->probe || !somebody_waits(a)) /* who waits, waits for what a probe finds */
 		return room < ask->want ? room : ask->want;
 
 	/* as if in the line; a newcomer only for as long as it takes to deal */
@@ -326,7 +326,7 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 		take_expired(a, nodes, me, now_us);
 	could = due(a, nodes, me, ask, now_us);
 	granted = within_tokens(a, nodes, me, ask, could, now_us);
-	if (granted == 0 && !a->limiter.config.dry_run &&
+	if (granted == 0 && !a->limiter.config.dry_run && !ask->probe &&
 		infer_monitor_gives_up(&a->monitor, ask->patience_us, now_us))
 	{
 		infer_admission_leave(a, nodes, me);
@@ -474,7 +474,7 @@ infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_u
 
 	if (!somebody_waits(a) || size <= 0)
 		return 0;
-	room = free_permits(a, now_us);
+	room = free_permits(a, false, now_us);
 	settle(a, nodes, room, now_us);
 	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
 	{

@@ -135,6 +135,7 @@ typedef struct InferAsk
 	int64_t lasts_us;    /* the request's timeout */
 	int64_t patience_us; /* with a server that has been failing for so long it does not wait */
 	bool wait;
+	bool probe; /* all servers of the call have failed: cooling does not keep it back, dials do */
 	/* for those who look at the line */
 	InferDuration duration;
 	int64_t deadline_us; /* 0 = none */

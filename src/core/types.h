@@ -57,6 +57,9 @@ typedef enum InferReason
 	INFER_REASON_REQUEST_TOO_LARGE,    /* 413, or more than the server's limits */
 	INFER_REASON_SERVER_ERROR,         /* 5xx but 503 */
 	INFER_REASON_SERVER_FAILED,        /* not asked: it has been failing for too long */
+	INFER_REASON_NO_DEST,              /* no server of the model suits the request */
+	INFER_REASON_ALL_FAILED,           /* ... is up: waiting helps */
+	INFER_REASON_STALE_ALTERNATIVES,   /* ... has the model any more */
 	INFER_REASON_REDIRECTED,           /* 3xx: never followed */
 	INFER_REASON_MALFORMED_REPLY,      /* a whole answer that cannot be read */
 	INFER_REASON_INCOMPLETE_REPLY,     /* an answer that was cut short */

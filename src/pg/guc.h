@@ -35,6 +35,7 @@ typedef enum InferHoistCalls
 	INFER_HOIST_ON
 } InferHoistCalls;
 
+extern int infer_guc_all_failed_wait;    /* user, ms, 1 s */
 extern bool infer_guc_allow_inline_keys; /* superuser, off */
 extern char *infer_guc_allowed_hosts; /* superuser, ''; comma-separated patterns; empty = loopback
 										 and what servers name */

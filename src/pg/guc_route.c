@@ -13,6 +13,7 @@
 #include "pg/header.h"
 #include "pg/health_weights.h"
 
+int infer_guc_all_failed_wait = 1000;
 int infer_guc_epic_timeout = 600000;
 int infer_guc_epic_weight = 2;
 int infer_guc_long_timeout = 20000;
@@ -75,6 +76,12 @@ void
 infer_guc_define_route(void)
 {
 	define_weights();
+	DefineCustomIntVariable("pg_inference.all_failed_wait",
+							"How long a call waits for a server of its model to come back.",
+							"Where all are down; then one of them is tried all the same. Models of "
+							"one server have failure_patience.",
+							&infer_guc_all_failed_wait, 1000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
 	define_duration_timeout("pg_inference.epic_timeout", "Timeout of calls of duration EPIC.",
 							&infer_guc_epic_timeout, 600000);
 	infer_health_weights_define();

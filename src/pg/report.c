@@ -91,6 +91,15 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_SERVER_FAILED] = {"the server has been failing, and is left alone",
 									"Check the inference server. It is tried again by itself; see "
 									"infer.stat_admission, and pg_inference.failure_threshold."},
+	[INFER_REASON_NO_DEST] = {"no server of the model suits the request",
+							  "Change the call's routing keys, or add a placement with "
+							  "infer.add_placement()."},
+	[INFER_REASON_ALL_FAILED] = {"all servers of the model are down",
+								 "Check the inference servers. They are tried again by themselves; "
+								 "call again later."},
+	[INFER_REASON_STALE_ALTERNATIVES] = {"no server of the model has it any more",
+										 "Correct the model's placements (infer.alter_placement, "
+										 "infer.drop_placement), or load the model on a server."},
 	[INFER_REASON_REDIRECTED] = {"the server redirects to another address",
 								 "Redirects are not followed; set the server's url to the final "
 								 "address."},
@@ -137,7 +146,7 @@ is_configuration(InferReason reason)
 {
 	return reason == INFER_REASON_EGRESS_DENIED || reason == INFER_REASON_CREDENTIAL_MISSING ||
 		   reason == INFER_REASON_CERTIFICATE_UNUSABLE ||
-		   reason == INFER_REASON_CREDENTIAL_WITHHELD;
+		   reason == INFER_REASON_STALE_ALTERNATIVES || reason == INFER_REASON_CREDENTIAL_WITHHELD;
 }
 
 /* An earlier attempt may have run before the configuration broke: then the proof goes first. */
@@ -321,6 +330,8 @@ report_detail(const InferFailure *failure)
 	if (buf.len > 0)
 		appendStringInfoString(&buf, buf.data[buf.len - 1] == '.' ? " " : ". ");
 	appendStringInfoString(&buf, proof_text(failure));
+	if (failure->tried != NULL)
+		appendStringInfo(&buf, " Servers %s.", failure->tried);
 	if (failure->retry_denied)
 		appendStringInfo(&buf, " It was %s.", infer_report_retry_denied);
 	return buf.data;

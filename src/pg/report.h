@@ -16,6 +16,7 @@ typedef struct InferFailure
 	const char *server;
 	const char *model;  /* as the caller wrote it */
 	const char *detail; /* the remote's words or the library's */
+	const char *tried;  /* all attempts, where they were at several servers; NULL else */
 	const char *hint;   /* instead of the reason's own; NULL: that */
 	bool retry_denied;  /* it was not tried again only for want of a retry budget */
 } InferFailure;

@@ -381,6 +381,32 @@ infer_provider_is_quota_error(int status, const char *body, size_t len)
 	return says_any(&error, words, sizeof(words) / sizeof(words[0]));
 }
 
+bool
+infer_provider_is_loading(int status, const char *body, size_t len)
+{
+	static const char *const words[] = {"loading"};
+	ErrorBody error;
+
+	if (status != 503)
+		return false;
+	read_error_body(body, len, &error);
+	return says_any(&error, words, sizeof(words) / sizeof(words[0]));
+}
+
+bool
+infer_provider_says_model(int status, const char *body, size_t len)
+{
+	static const char *const absent[] = {"not found", "not_found", "not exist", "no such"};
+	static const char *const model[] = {"model"};
+	ErrorBody error;
+
+	if (status != 404)
+		return false;
+	read_error_body(body, len, &error);
+	return says_any(&error, model, 1) &&
+		   says_any(&error, absent, sizeof(absent) / sizeof(absent[0]));
+}
+
 InferSizeKind
 infer_provider_size_kind(const char *body, size_t len)
 {

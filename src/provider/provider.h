@@ -127,6 +127,10 @@ extern bool infer_provider_is_filter_error(const char *body, size_t len);
 extern bool infer_provider_is_size_error(int status, const char *body, size_t len);
 /* What of a request was too much, as far as its refusal says so. */
 extern InferSizeKind infer_provider_size_kind(const char *body, size_t len);
+/* Does a 503 body say that the model is still being loaded? */
+extern bool infer_provider_is_loading(int status, const char *body, size_t len);
+/* Does a 404 body say that it is the model which is not there, and not the path? */
+extern bool infer_provider_says_model(int status, const char *body, size_t len);
 /* Does a 4xx body say that money or a quota is used up, so that no pause will help? */
 extern bool infer_provider_is_quota_error(int status, const char *body, size_t len);
 

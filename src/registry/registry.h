@@ -51,10 +51,10 @@ typedef struct InferPlacement
 	char *remote_model; /* what the server calls it */
 	double input_price; /* per million tokens; below 0 = not known, 0 = free of charge */
 	double output_price;
-	bool permitted;     /* the caller has USAGE on the server */
-	int version;        /* of the model's API there: 100 * M + NN; INFER_VERSION_NONE = not said */
-	double weight;      /* its share, relative to the others'; 1 unless set */
-	const char **feeds; /* what it has; nfeeds of them */
+	bool permitted; /* the caller has USAGE on the server */
+	int version;    /* of the model's API there: 100 * M + NN; INFER_VERSION_NONE = not said */
+	double weight;  /* its share, relative to the others'; 1 unless set */
+	char **feeds;   /* what it has; nfeeds of them */
 	int nfeeds;
 	int64 ts_from;       /* it has the times from here (microseconds since 2000) ... */
 	int64 ts_to;         /* ... to before here; PG_INT64_MIN and _MAX = without an end */

@@ -118,7 +118,7 @@ infer_add_place(InferTarget *target, const InferModel *model, const InferPlaceme
 	place->output_price = model->output_price;
 	place->version = row->version;
 	place->weight = row->weight;
-	place->feeds = (const char **) row->feeds;
+	place->feeds = row->feeds;
 	place->nfeeds = row->nfeeds;
 	place->ts_from = row->ts_from;
 	place->ts_to = row->ts_to;

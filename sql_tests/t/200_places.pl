@@ -1,0 +1,317 @@
+# Models on several servers: who is asked, how they are kept busy, and where a call goes after a
+# failure. gw_5, gw_10, fail_P46, fail_P55, fail_P57, fail_P58, fail_P60.
+use strict;
+use warnings;
+use InferTest;
+use InferProc;
+use List::Util qw(max min sum0);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+my $long = $ENV{PG_INFERENCE_LONG};
+my @names = qw(a1 a2 b1 b2);
+my %mock = map { $_ => InferTest::Mock->new } @names;
+my $node = InferTest::new_node('places', 'pg_inference.streaming_mode = per_row',
+	'pg_inference.gateway = off');
+my $fresh = 0;
+
+sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
+
+# What psql says on stderr.
+sub error
+{
+	my ($out, $err);
+	$node->psql('postgres', join("\n", '\set VERBOSITY verbose', @_), stdout => \$out, stderr => \$err);
+	return $err;
+}
+
+sub given
+{
+	my (%settings) = @_;
+	foreach my $name (@names)
+	{
+		$mock{$name}->set('defaults', 'queue=100000', 'tokens=4', @{ $settings{all} // [] },
+			@{ $settings{$name} // [] });
+		$mock{$name}->reset;
+	}
+	return;
+}
+
+# New servers at the four addresses, of which nothing is known yet, and a model of task $task on
+# them: a1 and a2 on node a, b1 and b2 on node b. Each has an admission key of its own.
+sub model
+{
+	my ($task, %options) = @_;
+	my $n = ++$fresh;
+	my $sql = qq{SELECT infer.create_model('m$n', '$task');};
+	foreach my $name (@names)
+	{
+		my $url = $mock{$name}->url;
+		my %of = (node => substr($name, 0, 1) . $n, admission_key => "$name.$n", %options);
+		my $list = join('', map { ", $_ '$of{$_}'" } sort keys %of);
+		$sql .= qq{CREATE SERVER "$name.$n" FOREIGN DATA WRAPPER pg_inference
+			OPTIONS (url '$url/v1'$list);
+			SELECT infer.add_placement('m$n', '$name.$n', 'mock');};
+	}
+	ask("CREATE EXTENSION IF NOT EXISTS pg_inference;", $sql);
+	return "m$n";
+}
+
+# requests that each mock had, "a1 a2 b1 b2"
+sub requests { return join(' ', map { $mock{$_}->stat('requests') } @names); }
+
+sub number { my ($model) = @_; return substr($model, 1); }
+
+# Options that want the servers in that order.
+sub preferring
+{
+	my ($model, @wanted) = @_;
+	my $n = number($model);
+	my $list = join(', ', map { qq{"$_.$n"} } @wanted);
+	return qq{"route_prefs": {"prefer": [$list]}};
+}
+
+# One call; options as the members of a JSON object.
+sub outcome
+{
+	my ($columns, $model, $text, @options) = @_;
+	my $options = join(', ', @options);
+	return ask("SELECT $columns FROM infer.try_complete('$model', '$text', '{}', '{$options}')");
+}
+
+# The error of one that fails; settings before it.
+sub failure
+{
+	my ($settings, $model, $text, @options) = @_;
+	my $options = join(', ', @options);
+	return error($settings, "SELECT infer.complete('$model', '$text', '{}', '{$options}')");
+}
+
+sub at_rest
+{
+	my $busy = ask(q{SELECT coalesce(sum(in_flight + waiting), 0) FROM infer.stat_admission});
+	is($busy, 0, "$_[0]: no permit is held, and nobody waits");
+	return;
+}
+
+# ----------------------------------------------------------------------------------------------
+# Who is asked: rights, and what the request says.
+
+my $m = model('complete');
+my $n = number($m);
+given();
+is( outcome('server, reason, attempts', $m, 'x', qq("nodes": ["b$n"]), preferring($m, 'b2')),
+	"b2.$n||1", 'gw_3: the server that the request wants answers, and is named');
+is(requests(), '0 0 0 1', '... and no other was asked');
+is( outcome('server, reason, execution, attempts', $m, 'x', '"nodes": ["z"]'),
+	'|no_dest|not_admitted|0', 'gw_8: nothing suits: no server is named, and none was asked');
+like(
+	failure('', $m, 'x', '"nodes": ["z"]'),
+	qr/RNNOD: call of model "$m" failed: no server of the model suits the request.*DETAIL:  "nodes" leaves none of its 4 placements\. Nothing was sent\./s,
+	'gw_8: the error names what left nothing');
+like(
+	failure('', $m, 'x', qq("route_prefs": {"include": ["a1.$n", "b1.$n"]})),
+	qr/RCCFG: the call to model "$m" needs 2 servers at once/,
+	'gw_3: what needs several servers at once is no call inside a statement');
+ask("CREATE ROLE someone; GRANT USAGE ON SCHEMA infer TO someone;",
+	qq{GRANT USAGE ON FOREIGN SERVER "b1.$n" TO someone;});
+given();
+ask('SET ROLE someone;', "SELECT infer.complete('$m', 'y ' || i) FROM generate_series(1, 4) i");
+is(requests(), '0 0 4 0', 'gw_3: servers without USAGE are not asked');
+like(
+	failure('SET ROLE someone;', $m, 'x', qq("nodes": ["a$n"])),
+	qr/42501: permission denied for foreign server a[12]\.$n/,
+	'gw_8: want of USAGE is an error of its own');
+ask(qq{REVOKE USAGE ON FOREIGN SERVER "b1.$n" FROM someone});
+like(failure('SET ROLE someone;', $m, 'x'),
+	qr/42501: permission denied for foreign server/, '... also without any');
+is(requests(), '0 0 4 0', '... and nothing was sent');
+
+# ----------------------------------------------------------------------------------------------
+# gw_5: a walk over two nodes with two servers each ends at the right one, in the right order.
+
+sub order_seen
+{
+	my ($text) = @_;
+	my %at;
+	foreach my $name (@names)
+	{
+		my $entry = $mock{$name}->ledger->{$text} or next;
+		$at{$name} = $entry->{first_seen};
+	}
+	return join(' ', sort { $at{$a} <=> $at{$b} } keys %at);
+}
+
+my @refuse = ('fault_429=100', 'retry_after=-1');
+given(all => \@refuse, b2 => ['fault_429=0']);
+$m = model('complete');
+$n = number($m);
+is(outcome('server, reason, attempts', $m, 'walk', preferring($m, qw(a1 b1 a2 b2))),
+	"b2.$n||4", 'gw_5: the fourth server answers');
+is(order_seen('walk'), 'a1 a2 b1 b2', 'gw_5: first the others of the node, then the other node');
+given(all => \@refuse);
+$m = model('complete');
+$n = number($m);
+like(
+	failure('', $m, 'in vain', '"max_attempts": 3', preferring($m, qw(a1 a2 b1))),
+	qr/RNOVL: call of model "$m" on server "b1\.$n" failed.*after 3 attempts.*Servers tried: a1\.$n \(overloaded, not_admitted\), a2\.$n \(overloaded, not_admitted\), b1\.$n \(overloaded, not_admitted\)\./s,
+	'gw_5: the last failure is reported, with all attempts');
+like(
+	failure('SET pg_inference.stage1_retries = 0; SET pg_inference.stage2_retries = 1;',
+		$m, 'few', preferring($m, qw(a1 a2 b1 b2))),
+	qr/on server "b1\.$n" failed.*after 2 attempts.*Servers tried: a1\.$n \([^)]*\), b1\.$n \([^)]*\)\./s,
+	'gw_5: stages have their limits');
+# what may have been executed goes nowhere else, unless the call permits that
+given(a1 => ['fault_lost=100']);
+$m = model('complete');
+$n = number($m);
+my $wanted = preferring($m, qw(a1 a2));
+is( outcome('server, reason, execution, attempts', $m, 'once', $wanted),
+	"a1.$n|disconnected|maybe_executed|1",
+	'fail_P55: what may have run is not sent to another server');
+is(outcome('server, reason, attempts', $m, 'again', '"retry": "ambiguous"', $wanted),
+	"a2.$n||2", '... but with retry ambiguous it is');
+is(requests(), '2 1 0 0', '... and nobody else was asked');
+
+# ----------------------------------------------------------------------------------------------
+# fail_P42, fail_P58: a server that does not have the model is left out; when none has it, that is
+# an error of its own, at once.
+
+given(a1 => ['fault_nomodel=100']);
+$m = model('complete');
+$n = number($m);
+$wanted = preferring($m, qw(a1 a2));
+is(join(' ', map { outcome('server, attempts', $m, "dead $_", $wanted) } 1 .. 3),
+	"a2.$n|2 a2.$n|1 a2.$n|1", 'fail_P42: it is asked once, and others answer');
+given(all => ['fault_nomodel=100']);
+like(failure('', $m, 'nobody'),
+	qr/RNNFD: .*Servers tried: /s, 'fail_P58: the last one says so itself');
+my $before = time;
+like(
+	failure('', $m, 'nobody again'),
+	qr/RCSTL: call of model "$m" failed: no server of the model has it any more/,
+	'fail_P58: then nobody is asked any more');
+cmp_ok(time - $before, '<', 0.9, '... and nothing is waited for');
+ask(qq{SELECT infer.alter_placement('$m', 'a1.$n', weight => 2)});
+given();
+is(outcome('reason', $m, 'new set'), '', 'fail_P58: a new set begins anew');
+
+# one that is loading has done nothing: others are asked, whatever may be repeated
+given(a1 => ['fault_loading=100']);
+$m = model('complete');
+$n = number($m);
+is(outcome('server, attempts', $m, 'loads', preferring($m, qw(a1 a2))),
+	"a2.$n|2", 'gw_7: one that loads its model is passed over');
+
+# ----------------------------------------------------------------------------------------------
+# fail_P57: all are down. A call waits for a while, tries one, and says so; when they have come back
+# without anybody's knowing, it is that one that finds out.
+
+given();
+$m = model('complete');
+$n = number($m);
+# a server that fails is left alone for a tenth of a second, not longer
+ask('ALTER SYSTEM SET pg_inference.failure_cooldown = 100;', 'SELECT pg_reload_conf()');
+my %port = map { $_ => $mock{$_}->url =~ /:(\d+)$/ } @names;
+$_->stop foreach values %mock;
+my $reason = '';
+ok( InferTest::wait_until(30, sub {
+			$reason = outcome("reason || ' ' || execution", $m, 'down ' . time);
+			return $reason =~ /^all_failed/; }),
+	'gw_8: all are down, after a while');
+is($reason, 'all_failed not_admitted', '... which is an error of its own');
+like(
+	failure('', $m, 'all down'),
+	qr/RNALF: call of model "$m" failed: all servers of the model are down/,
+	'... in words');
+%mock = map { $_ => InferTest::Mock->new('-p', $port{$_}, 'queue=100000', 'tokens=4') } @names;
+$before = time;
+is(outcome('reason', $m, 'healed'), '', 'fail_P57: one is tried all the same, and is back');
+cmp_ok(time - $before, '<', 2.5, '... within the wait and an attempt');
+ask('ALTER SYSTEM RESET pg_inference.failure_cooldown;', 'SELECT pg_reload_conf()');
+
+# ----------------------------------------------------------------------------------------------
+# A backlog keeps servers of unequal speed busy, without weights: what they take is found out.
+
+sub speeds
+{
+	my ($label, $rows, $least, %options) = @_;
+	my %ms = (a1 => 20, a2 => 20, b1 => 40, b2 => 80);
+	my $slots = 8;
+	given(map { $_ => [ "slots=$slots", "base_ms=$ms{$_}", 'jitter=0' ] } @names);
+	my $m = model('complete', %options);
+	my $capacity = sum0(map { $slots * 1000 / $_ } values %ms);
+	my $sql = qq{SELECT count(*) FILTER (WHERE r IS NOT NULL) FROM (
+		SELECT infer.complete('$m', '$label ' || i) AS r FROM generate_series(1, $rows) i) x};
+	my ($answered, $seconds) = split /\n/, ask(
+		"SELECT clock_timestamp() AS before \\gset", $sql,
+		"; SELECT extract(epoch FROM clock_timestamp() - :'before')");
+	is($answered, $rows, "$label: all are answered");
+	my %share = map { $_ => $mock{$_}->stat('requests') * $ms{$_} / $slots / 1000 / $seconds } @names;
+	note(sprintf "%s: %d rows in %.2f s, %.3f of the capacity; busy: %s", $label, $rows, $seconds,
+		$rows / $seconds / $capacity, join(' ', map { sprintf "%s %.2f", $_, $share{$_} } @names));
+	cmp_ok($rows / $seconds / $capacity, '>=', $least, "$label: the capacity is used");
+	return;
+}
+
+speeds('told', $long ? 20000 : 3000, $long ? 0.95 : 0.7, max_concurrency => 8);
+speeds('untold', $long ? 20000 : 3000, $long ? 0.95 : 0.6);
+
+# ----------------------------------------------------------------------------------------------
+# A server dies in the midst of a scan. What it was doing may have been done: with retry ambiguous it
+# is asked of another one, else those rows say so, and they alone.
+
+sub dies
+{
+	my ($label, $options, $rows) = @_;
+	my $ms = 20;
+	my $slots = 8;
+	given(all => [ "slots=$slots", "base_ms=$ms" ]);
+	my $m = model('embed', max_concurrency => $slots);
+	my $n = number($m);
+	my $session = InferProc->start($node, $label, qq{
+		CREATE TABLE "$label" AS SELECT i, (o).value IS NOT NULL AS answered, (o).reason,
+			(o).execution, (o).attempts, (o).server, clock_timestamp() AS at
+			FROM (SELECT i, infer.try_embed('$m', '$label ' || i, '{}', '$options') AS o
+				FROM generate_series(1, $rows) i) x;});
+	ok(InferTest::wait_until(60, sub { $mock{b2}->stat('requests') >= $rows / 20 }),
+		"$label: all four are busy") or diag(requests());
+	my $executed = keys %{ $mock{b2}->ledger };
+	kill 'KILL', $mock{b2}->pid;
+	my $killed = time;
+	my @out = $session->finish;
+	is($out[1], '', "$label: the scan comes to its end");
+	my $left = ask(qq{SELECT count(*) FROM "$label" WHERE at > to_timestamp($killed)});
+	my $seconds = ask(qq{SELECT extract(epoch FROM max(at)) - $killed FROM "$label"});
+	note(sprintf "%s: after the death %d rows in %.2f s, %.2f of what three can do; it had had %d; errors: %s",
+		$label, $left, $seconds, $left / $seconds / (3 * $slots * 1000 / $ms), $executed,
+		ask(qq{SELECT string_agg(r, ', ') FROM (SELECT reason || ' ' || execution || ' ' || server || ' ' ||
+			count(*) AS r FROM "$label" WHERE NOT answered GROUP BY reason, execution, server) x}));
+	cmp_ok($left / $seconds, '>=', ($long ? 0.9 : 0.5) * 3 * $slots * 1000 / $ms,
+		"$label: the others go on at their speed");
+	is(ask(qq{SELECT count(*), count(DISTINCT i) FROM "$label"}), "$rows|$rows",
+		"$label: each row is there once");
+	is(scalar(map { @{ $mock{$_}->items(2) } } qw(a1 a2 b1)), 0,
+		 "$label: no server was asked twice for a row");
+	at_rest($label);
+	$mock{b2}->stop;
+	$mock{b2} = InferTest::Mock->new('-p', $port{b2});
+	return $n;
+}
+
+my $rows = $long ? 10000 : 2500;
+dies('ambiguous', '{"retry": "ambiguous"}', $rows);
+is(ask(q{SELECT count(*) FROM ambiguous WHERE answered}), $rows, 'retry ambiguous: all are answered');
+my $of = dies('default', '{}', $rows);
+my ($bad, $unsure, $there) = split /\|/, ask(
+	qq{SELECT count(*), count(*) FILTER (WHERE execution = 'maybe_executed' AND reason = 'disconnected'),
+		count(*) FILTER (WHERE server = 'b2.$of') FROM "default" WHERE NOT answered});
+cmp_ok($bad, '>=', 1, 'default: what was under way there has failed');
+cmp_ok($bad, '<=', 8, '... and no more');
+is("$unsure $there", "$bad $bad", 'default: it may have been executed, and says where');
+
+# ----------------------------------------------------------------------------------------------
+at_rest('at the end');
+done_testing();

@@ -1,0 +1,299 @@
+/*
+ * call/route.c - where a batch goes next: core/route and core/stages, fed from the catalogs and
+ * from the route table.
+ *
+ * The decision is made for each batch when it is about to ask for a permit, over what the table
+ * says at that moment, so the requests that left a microsecond ago count.  A class of one place has
+ * nothing to choose: that place's first attempt goes there without asking anybody, also if the
+ * server is thought to be down or not to have the model, for what is thought may be wrong, and the
+ * key's own cooling (core/monitor) bounds what that costs.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+
+#include "call/internal.h"
+#include "pg/random.h"
+#include "pg/report.h"
+
+/* While all are down, this is how soon it shows that one is back. */
+#define LOOK_AGAIN_US 100000
+#define HEALTH_WEIGHT 10
+
+static InferRouteDecision decision; /* of the last look */
+static InferStagesStep step;
+static char last_node[NAMEDATALEN]; /* of the session's last success */
+static uint64 turn;                 /* counts its requests */
+
+/* What the table says ---------------------------------------------------------------------------
+ */
+
+/* What is known of a place now. */
+static void
+look(const InferPlace *place, InferRoutePlace *route, const InferBatch *batch, int64 now)
+{
+	const InferClass *class = place->class;
+	const InferLane *lane = batch->lanes[place - class->places];
+	InferRouteSnapshot snapshot;
+
+	route->state = INFER_PLACE_UP;
+	if (lane == NULL || !infer_route_snapshot(place->slot, &snapshot))
+		return;
+	route->state = infer_route_state(&snapshot, now);
+	if (infer_dead_is(&snapshot.dead, place->model_hash, class->target->set_version, now))
+		route->state = INFER_PLACE_DEAD;
+	if (class->nplaces == 1 && route->state != INFER_PLACE_DRAINING)
+		route->state = INFER_PLACE_UP;
+	route->excluded = infer_queue_excluded(&snapshot.queue, now);
+	route->outstanding = snapshot.queue.outstanding;
+	route->penalty = snapshot.queue.penalty;
+	route->latency_us = infer_queue_latency_us(
+		&snapshot.queue, class->task, class->task == INFER_TASK_EMBED ? batch->nanswers : 0);
+	route->heard_us = snapshot.peer.alive_us;
+	route->in_flight = snapshot.queue.in_flight;
+	route->limit = lane->limit;
+	route->duration_weight = snapshot.duration_weight;
+	route->node_load = snapshot.node_load;
+	route->node_health = snapshot.node_health;
+}
+
+/* What the catalogs say of it. */
+static void
+describe(const InferPlace *place, InferRoutePlace *route)
+{
+	const InferPlacement *placement = place->placement;
+
+	*route = (InferRoutePlace){
+		.server = placement->server->name,
+		.node = placement->server->node != NULL ? placement->server->node : placement->server->name,
+		.service_class = placement->service_class,
+		.version = placement->version == INFER_VERSION_NONE ? 0 : placement->version,
+		.weight = placement->weight,
+		.feeds = {placement->nfeeds, placement->feeds},
+		.ts_range = {.set = placement->ts_from != PG_INT64_MIN || placement->ts_to != PG_INT64_MAX,
+					 .from = placement->ts_from,
+					 .to = placement->ts_to},
+		.primary = placement->is_primary,
+		.tier = placement->tier,
+		.permitted = place->barred == INFER_REASON_NONE,
+		.penalty = 1,
+		.health_weight = HEALTH_WEIGHT,
+	};
+}
+
+/* The request ----------------------------------------------------------------------------------
+ */
+
+/* What could be decided of all requests of a class raises for all of them. */
+static void
+check(const InferClass *class)
+{
+	if (decision.cause == INFER_CAUSE_NO_PRIVILEGE)
+		for (int i = 0; i < class->nplaces; i++)
+			if (decision.places[i].reason == INFER_BY_PRIVILEGE)
+				infer_place_refuse(&class->places[i]);
+	if (decision.n_plan > 1)
+		ereport(ERROR, (errcode(infer_errcode_config()),
+						errmsg("the call to model \"%s\" needs %d servers at once",
+							   class->target->model, decision.n_plan),
+						errdetail("A call inside a statement goes to one server."),
+						errhint("Ask for one service class, and include one server or node.")));
+}
+
+void
+infer_route_prepare(InferClass *class)
+{
+	class->request = class->options.header.route;
+	class->routes = palloc0(sizeof(InferRoutePlace) * class->nplaces);
+	for (int i = 0; i < class->nplaces; i++)
+		describe(&class->places[i], &class->routes[i]);
+	infer_route_decide(&class->request, class->routes, class->nplaces, infer_now_us(), 0,
+					   &decision);
+	check(class);
+	class->sole = class->nplaces == 1 && decision.cause == INFER_CAUSE_NONE;
+}
+
+/* The walk -------------------------------------------------------------------------------------
+ */
+
+static InferStagesRule
+rule_of(const InferClass *class)
+{
+	return (InferStagesRule){.retry = class->options.rule,
+							 .stage1_retries = infer_guc_stage1_retries,
+							 .stage2_retries = infer_guc_stage2_retries,
+							 .all_failed_wait_us = (int64) infer_guc_all_failed_wait * 1000};
+}
+
+/* The draw of a decision and of a pause: by the first input and the attempt, so that a seed fixes
+ * it. */
+static double
+draw(const InferBatch *batch)
+{
+	const InferAnswer *first = batch->answers[0];
+
+	return infer_random_draw(hash_bytes_extended((const unsigned char *) first->input,
+												 (int) first->input_len, batch->attempts));
+}
+
+/* A batch that was refused for its size goes where that shows what the server takes. */
+static void
+prefer_refusing(const InferBatch *batch)
+{
+	for (int i = 1; batch->refusal != NULL && i < step.n_order; i++)
+		if (&batch->class->places[step.order[i]] == batch->place)
+		{
+			memmove(step.order + 1, step.order, sizeof(int) * i);
+			step.order[0] = batch->place - batch->class->places;
+			break;
+		}
+}
+
+const InferStagesStep *
+infer_route_next(InferBatch *batch)
+{
+	InferClass *class = batch->class;
+	InferStagesRule rule = rule_of(class);
+	int64 now;
+
+	if (class->sole && batch->stages.attempts == 0)
+	{
+		step.action = INFER_STAGES_SEND;
+		step.n_order = 1;
+		step.order[0] = 0;
+		return &step;
+	}
+	now = infer_now_us();
+	for (int i = 0; i < class->nplaces; i++)
+		look(&class->places[i], &class->routes[i], batch, now);
+	class->request.last_node = last_node;
+	class->request.turn = turn;
+	infer_stages_next(&batch->stages, &rule, &class->request, class->routes, class->nplaces, now,
+					  draw(batch), &decision, &step);
+	if (step.action == INFER_STAGES_SEND)
+		prefer_refusing(batch);
+	else if (step.action == INFER_STAGES_WAIT && step.on_change)
+		step.until_us = Min(step.until_us, now + LOOK_AGAIN_US);
+	return &step;
+}
+
+void
+infer_route_started(InferBatch *batch)
+{
+	InferClass *class = batch->class;
+
+	turn++;
+	batch->before = batch->stages;
+	infer_stages_started(&batch->stages, class->routes, batch->place - class->places, false);
+}
+
+void
+infer_route_ended(InferBatch *batch, const InferFinding *finding, bool declined,
+				  int64 retry_after_ms)
+{
+	InferClass *class = batch->class;
+	InferStagesRule rule = rule_of(class);
+	InferStagesOutcome outcome = {
+		.finding = *finding, .declined = declined, .retry_after_us = retry_after_ms * 1000};
+
+	infer_stages_ended(&batch->stages, &rule, batch->place - class->places, &outcome,
+					   infer_now_us());
+	batch->priority = infer_stages_priority(&batch->stages, class->options.header.priority);
+}
+
+void
+infer_route_undo(InferBatch *batch)
+{
+	batch->stages = batch->before;
+}
+
+void
+infer_route_succeeded(const InferBatch *batch)
+{
+	strlcpy(last_node, batch->class->routes[batch->place - batch->class->places].node,
+			sizeof(last_node));
+}
+
+/* Their servers have been failing for longer than the call would wait: they are out for it, without
+ * having been asked. */
+void
+infer_route_give_up(InferBatch *batch)
+{
+	InferClass *class = batch->class;
+	InferStagesRule rule = rule_of(class);
+	InferStages before = batch->stages;
+	InferStagesOutcome failed = {
+		.finding = {.reason = INFER_REASON_SERVER_FAILED, .execution = INFER_NOT_ADMITTED}};
+
+	for (int i = 0; i < step.n_order; i++)
+	{
+		infer_stages_started(&batch->stages, class->routes, step.order[i], false);
+		infer_stages_ended(&batch->stages, &rule, step.order[i], &failed, infer_now_us());
+	}
+	before.out = batch->stages.out;
+	before.tried = batch->stages.tried;
+	batch->stages = before;
+}
+
+/* Nowhere to go ---------------------------------------------------------------------------------
+ */
+
+static InferReason
+reason_of_cause(void)
+{
+	if (step.probe)
+		return INFER_REASON_ALL_FAILED;
+	switch (decision.cause)
+	{
+		case INFER_CAUSE_STALE:
+			return INFER_REASON_STALE_ALTERNATIVES;
+		case INFER_CAUSE_ALL_FAILED:
+			return INFER_REASON_ALL_FAILED;
+		case INFER_CAUSE_NO_PRIVILEGE:
+		case INFER_CAUSE_NO_DEST:
+		case INFER_CAUSE_NONE:
+			break;
+	}
+	return INFER_REASON_NO_DEST;
+}
+
+/* What left nothing, in words for the DETAIL. */
+static void
+describe_cause(const InferClass *class, char *detail, size_t size)
+{
+	const char *by = infer_route_reason_name(decision.reason);
+
+	if (step.probe || decision.cause == INFER_CAUSE_ALL_FAILED)
+		snprintf(detail, size, "none of its %d placements can be reached", class->nplaces);
+	else if (decision.cause == INFER_CAUSE_STALE)
+		snprintf(detail, size, "the servers of its %d placements said so", class->nplaces);
+	else if (decision.reason == INFER_BY_NOTHING)
+		snprintf(detail, size, "the model has no placement");
+	else if (decision.target == NULL)
+		snprintf(detail, size, "\"%s\" leaves none of its %d placements", by, class->nplaces);
+	else if (decision.target_reason == INFER_BY_NOTHING)
+		snprintf(detail, size, "\"%s\" names \"%s\", where it has no placement", by,
+				 decision.target);
+	else
+		snprintf(detail, size, "\"%s\" names \"%s\", which \"%s\" leaves out", by, decision.target,
+				 infer_route_reason_name(decision.target_reason));
+}
+
+void
+infer_route_fail(InferBatch *batch, InferStagesEnd end)
+{
+	char detail[512] = "";
+
+	infer_permit_want(batch, false);
+	if (end == INFER_STAGES_LAST && batch->last_reason != INFER_REASON_NONE)
+	{
+		if (batch->last_detail != NULL)
+			strlcpy(detail, batch->last_detail, sizeof(detail));
+		infer_finish_fail(batch, batch->last_reason, batch->floor, batch->last_status, detail);
+		return;
+	}
+	describe_cause(batch->class, detail, sizeof(detail));
+	if (batch->class->nplaces > 1)
+		batch->place = NULL; /* it is no failure of any server */
+	infer_finish_fail(batch, reason_of_cause(), INFER_NOT_ADMITTED, 0, detail);
+}
