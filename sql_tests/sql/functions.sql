@@ -196,10 +196,12 @@ SELECT pg_temp.attempt($$SELECT count(infer.complete('infer_f/m', 'budget ' || i
 SELECT pg_temp.attempt($$SELECT count(infer.complete('infer_f/m', 'budget ' || i % 2)) FROM generate_series(1, 9) AS i$$);
 SELECT pg_temp.attempt($$SELECT count(infer.complete('infer_f/m', 'budget ' || i)) FROM generate_series(1, 3) AS i$$);
 RESET pg_inference.statement_call_budget;
+-- a model of which one answer is known: what the next one may take does not depend on what others took
+SELECT length(infer.complete('infer_f/counted', 'zero')) > 0;
 SET pg_inference.statement_token_budget = 20;
-SELECT pg_temp.attempt($$SELECT infer.complete('infer_f/m', 'one') || infer.complete('infer_f/m', 'two')$$);
+SELECT pg_temp.attempt($$SELECT infer.complete('infer_f/counted', 'one') || infer.complete('infer_f/counted', 'two')$$);
 SET pg_inference.statement_token_budget = 4;
-SELECT pg_temp.attempt($$SELECT infer.complete('infer_f/m', 'one') || infer.complete('infer_f/m', 'two')$$);
+SELECT pg_temp.attempt($$SELECT infer.complete('infer_f/counted', 'one') || infer.complete('infer_f/counted', 'two')$$);
 RESET pg_inference.statement_token_budget;
 
 \! mock set defaults
