@@ -8,8 +8,8 @@
  * that was used before ends without a byte of an answer.  The server may have executed the first
  * one, so the second is forbidden, and the caller hears that the connection was lost.  There is one
  * exception: if no send of the first succeeded (the counter of request bytes is still zero), the
- * whole request cannot have left, and curl may go on.  Where curl has no other connection for it, it
- * is forbidden to make one: that this one failed would be taken for the request's own end.
+ * whole request cannot have left, and curl may go on.  Where curl has no other connection for it,
+ * it is forbidden to make one: that this one failed would be taken for the request's own end.
  *
  * Handles are pooled with their options; a request sets what differs from the handle's last one.
  * curl copies strings, but neither header lists nor bodies: both live as long as the transfer.
