@@ -31,6 +31,8 @@ infer_abandon(InferBatch *batch)
 
 	if (batch->in_open || !somebody_asked(batch))
 		return;
+	if (batch->is_copy && batch->transfer == NULL)
+		return; /* it was never sent, or has failed and is counted */
 	if (batch->transfer != NULL)
 	{
 		InferWire wire = infer_transfer_withdraw(infer_pump_transport(), batch->transfer);

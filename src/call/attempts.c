@@ -30,7 +30,7 @@ infer_attempts_note(InferBatch *batch, InferReason reason, InferExecution execut
 	keep_detail(batch, detail);
 	batch->last_reason = reason;
 	batch->last_status = http_status;
-	batch->told[(batch->attempts - 1) % INFER_ATTEMPTS_TOLD] =
+	batch->told[(batch->number - 1) % INFER_ATTEMPTS_TOLD] =
 		(InferAttempt){.place = batch->place, .reason = reason, .execution = execution};
 }
 

@@ -55,9 +55,9 @@ infer_batch_new(InferClient *client, InferClass *class)
 	return batch;
 }
 
-/* Adds an answer to a batch and pins it there. */
+/* Adds an answer and pins it; whose it is does not change. */
 void
-infer_batch_add(InferBatch *batch, InferAnswer *answer)
+infer_batch_share(InferBatch *batch, InferAnswer *answer)
 {
 	if (batch->nanswers == batch->size)
 	{
@@ -66,9 +66,16 @@ infer_batch_add(InferBatch *batch, InferAnswer *answer)
 	}
 	batch->answers[batch->nanswers++] = answer;
 	batch->bytes += answer->input_len;
+	infer_memo_pin(answer);
+}
+
+/* Adds an answer, which is the batch's from now on. */
+void
+infer_batch_add(InferBatch *batch, InferAnswer *answer)
+{
+	infer_batch_share(batch, answer);
 	answer->state = INFER_ANSWER_BATCHED;
 	answer->batch = batch;
-	infer_memo_pin(answer);
 }
 
 /* Takes the answers from..end out of a batch into a new one of the same class, which has been
@@ -139,6 +146,7 @@ infer_batch_free(InferBatch *batch)
 	bool sent = batch->transfer != NULL;
 
 	dlist_delete(&batch->node);
+	infer_copies_leave(batch);
 	infer_sizes_leave(batch);
 	infer_abandon(batch);
 	infer_batch_set_open(batch, false);
@@ -152,7 +160,7 @@ infer_batch_free(InferBatch *batch)
 	{
 		InferAnswer *answer = batch->answers[i];
 
-		if (answer->state == INFER_ANSWER_BATCHED)
+		if (answer->state == INFER_ANSWER_BATCHED && answer->batch == batch)
 		{
 			answer->state = INFER_ANSWER_IDLE;
 			answer->batch = NULL;

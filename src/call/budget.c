@@ -174,31 +174,42 @@ has_prices(InferBatch *batch)
 	return false;
 }
 
+/* Charges the role with all of the batch, if its day allows that; *used: what it has spent. */
+static InferUsageAnswer
+try_charge(InferBatch *batch, const InferAmount *limits, InferAmount *used)
+{
+	InferCharge *charge = &batch->charge;
+	InferAmount no_limits = {0};
+	InferAmount wanted;
+	InferBudgetKind kind;
+	InferUsageAnswer answer;
+
+	(void) count_fitting(batch, true, &no_limits, &no_limits, &wanted, &kind);
+	answer = infer_usage_charge(charge->role, &charge->day, limits, &wanted, used);
+	if (answer != INFER_USAGE_CHARGED)
+		return answer;
+	charge->reserved = (InferAmount){.tokens = wanted.tokens, .cost = wanted.cost};
+	if (wanted.calls > 0)
+	{
+		charge->calls = wanted.calls;
+		charge->calls_day = charge->day;
+	}
+	return answer;
+}
+
 /* Charges the role with the batch, or with as much of it as its day allows. */
 static bool
 charge_role(InferBatch *batch)
 {
 	InferAmount limits = daily_limits();
-	InferCharge *charge = &batch->charge;
-	InferAmount wanted;
 	InferAmount used;
-	InferBudgetKind kind;
 	char detail[128];
 
 	for (;;)
 	{
-		InferAmount no_limits = {0};
-
-		(void) count_fitting(batch, true, &no_limits, &no_limits, &wanted, &kind);
-		switch (infer_usage_charge(charge->role, &charge->day, &limits, &wanted, &used))
+		switch (try_charge(batch, &limits, &used))
 		{
 			case INFER_USAGE_CHARGED:
-				charge->reserved = (InferAmount){.tokens = wanted.tokens, .cost = wanted.cost};
-				if (wanted.calls > 0)
-				{
-					charge->calls = wanted.calls;
-					charge->calls_day = charge->day;
-				}
 				return true;
 			case INFER_USAGE_EXCEEDED:
 				if (!cut(batch, true, &used, &limits))
@@ -222,6 +233,22 @@ charge_role(InferBatch *batch)
 	}
 }
 
+/* The statement has spent what the batch may take. */
+static void
+charge_statement(InferBatch *batch)
+{
+	InferAmount *spent = infer_memo_spent(batch->class->memo);
+	InferAmount no_limits = {0};
+	InferAmount takes;
+	InferBudgetKind kind;
+
+	(void) count_fitting(batch, false, spent, &no_limits, &takes, &kind);
+	for (int i = 0; i < batch->nanswers; i++)
+		batch->answers[i]->counted = true;
+	infer_amount_add(spent, &takes);
+	batch->charge.guess = (InferAmount){.tokens = takes.tokens, .cost = takes.cost};
+}
+
 /*
  * May the batch be sent? What the budgets allow is charged; only the answers beyond that fail.
  * Where nothing is left the batch is gone, and false is returned.
@@ -232,9 +259,6 @@ infer_budget_allows(InferBatch *batch)
 	InferAmount *spent = infer_memo_spent(batch->class->memo);
 	InferAmount limits = statement_limits();
 	InferAmount daily = daily_limits();
-	InferAmount no_limits = {0};
-	InferAmount takes;
-	InferBudgetKind kind;
 
 	if (!has_prices(batch))
 		return false;
@@ -243,10 +267,30 @@ infer_budget_allows(InferBatch *batch)
 	infer_usage_open(batch);
 	if (infer_budget_limits(&daily) && !charge_role(batch))
 		return false;
-	(void) count_fitting(batch, false, spent, &no_limits, &takes, &kind);
-	for (int i = 0; i < batch->nanswers; i++)
-		batch->answers[i]->counted = true;
-	infer_amount_add(spent, &takes);
-	batch->charge.guess = (InferAmount){.tokens = takes.tokens, .cost = takes.cost};
+	charge_statement(batch);
+	return true;
+}
+
+/*
+ * A copy is no other call of the statement, but it takes its tokens again, and on the role's day it
+ * is one more request that carries these calls.
+ */
+bool
+infer_budget_allows_copy(InferBatch *batch)
+{
+	InferAmount *spent = infer_memo_spent(batch->class->memo);
+	InferAmount limits = statement_limits();
+	InferAmount daily = daily_limits();
+	InferAmount wanted;
+	InferAmount used;
+	InferBudgetKind kind;
+
+	if (infer_budget_limits(&limits) &&
+		count_fitting(batch, false, spent, &limits, &wanted, &kind) < batch->nanswers)
+		return false;
+	infer_usage_open(batch);
+	if (infer_budget_limits(&daily) && try_charge(batch, &daily, &used) != INFER_USAGE_CHARGED)
+		return false;
+	charge_statement(batch);
 	return true;
 }

@@ -32,6 +32,7 @@ typedef struct InferClientStats
 	int64 null_inputs;
 	int64 requests; /* HTTP requests sent, attempts included */
 	int64 retries;
+	int64 copies; /* second requests for slow ones */
 	int64 overloads;
 	int64 errors;                        /* calls that failed */
 	int64 abandoned[INFER_EXECUTED + 1]; /* requests given up unanswered, by proof */

@@ -315,6 +315,7 @@ push_one(InferClient *client, bool starved, bool input_ended)
 	infer_pump_flush(client, starved, input_ended);
 	if (!dlist_is_empty(&client->ready) || !dlist_is_empty(&client->sleeping))
 		infer_pump_send(client);
+	infer_copies_send(client);
 }
 
 void
@@ -396,6 +397,7 @@ infer_client_wait(InferClient *client)
 		return;
 	timeout = infer_transport_timeout_ms(transport);
 	look_us = Min(infer_pump_next_retry_us(), infer_permit_next_alarm_us());
+	look_us = Min(look_us, infer_copies_next_us());
 	begin = infer_now_us();
 	event = waits_for(client);
 	if (look_us != PG_INT64_MAX)

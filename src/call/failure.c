@@ -11,6 +11,8 @@
 #include "call/internal.h"
 #include "core/proof.h"
 
+#define DETAIL_SIZE 512
+
 /* Is it worth asking for the halves of this refused batch? */
 static bool
 may_split(const InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
@@ -159,27 +161,42 @@ reason_of(const InferFinding *finding, const InferHttpResult *result)
 	return finding->reason;
 }
 
-/* A failed attempt: rephrase, split, repeat or give up. */
-void
-infer_finish_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+/* The attempt has landed, and these are its words, in a buffer of 512 bytes. */
+static void
+land(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result, char *detail)
 {
-	int status = result->wire.status;
-	bool splitting = may_split(batch, finding, result);
-	bool declined = infer_provider_is_loading(status, result->body->data, result->body->len);
-	bool rephrasing = refuses_base64(batch, finding, result);
-	InferReason reason = reason_of(finding, result);
-	char detail[512];
-	InferSizeKind kind = infer_provider_size_kind(result->body->data, result->body->len);
 	InferReply said;
 	int64 tokens;
 
-	describe(batch, result, detail, sizeof(detail));
+	describe(batch, result, detail, DETAIL_SIZE);
 	infer_provider_find_usage(result->body->data, result->body->len, &said);
 	tokens = infer_finish_usage(batch, &said);
 	if (tokens < 0 && finding->execution == INFER_NOT_ADMITTED)
 		tokens = 0;
 	infer_finish_landed(batch, reason_for_health(finding, result),
 						verdict_for_load(batch, finding, result), result, tokens);
+}
+
+static bool
+is_declined(const InferHttpResult *result)
+{
+	return infer_provider_is_loading(result->wire.status, result->body->data, result->body->len);
+}
+
+/* A failed attempt: rephrase, split, repeat or give up. */
+void
+infer_finish_failure(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+{
+	int status = result->wire.status;
+	int64 retry_after_ms = result->retry_after_ms;
+	bool splitting = may_split(batch, finding, result);
+	bool declined = is_declined(result);
+	bool rephrasing = refuses_base64(batch, finding, result);
+	InferReason reason = reason_of(finding, result);
+	char detail[DETAIL_SIZE];
+	InferSizeKind kind = infer_provider_size_kind(result->body->data, result->body->len);
+
+	land(batch, finding, result, detail);
 	if (rephrasing)
 	{
 		infer_place_no_base64(batch->place);
@@ -192,7 +209,23 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 		return;
 	}
 	infer_attempts_note(batch, reason, finding->execution, status, detail);
-	if (infer_retry_later(batch, finding, declined, result->retry_after_ms, &reason))
+	if (infer_retry_later(batch, finding, declined, retry_after_ms, &reason))
 		return;
 	infer_finish_fail(batch, reason, finding->execution, status, detail);
+}
+
+void
+infer_finish_lost(InferBatch *batch, const InferFinding *finding, const InferHttpResult *result)
+{
+	int status = result->wire.status;
+	int64 retry_after_ms = result->retry_after_ms;
+	bool declined = is_declined(result);
+	InferReason reason = reason_of(finding, result);
+	char detail[DETAIL_SIZE];
+
+	infer_usage_found(batch, finding, result->wire.left);
+	land(batch, finding, result, detail);
+	infer_attempts_note(batch, reason, finding->execution, status, detail);
+	infer_route_ended(batch, finding, declined, retry_after_ms);
+	batch->floor = infer_proof_floor(finding->execution, batch->floor);
 }

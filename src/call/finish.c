@@ -66,7 +66,14 @@ infer_finish_fail(InferBatch *batch, InferReason reason, InferExecution executio
 				  const char *detail)
 {
 	int64 elapsed = batch->first_sent_us ? infer_now_us() - batch->first_sent_us : 0;
-	char *tried = infer_attempts_tell(batch);
+	char *tried;
+
+	if (batch->is_copy)
+	{
+		infer_batch_free(batch); /* the answers are another's */
+		return;
+	}
+	tried = infer_attempts_tell(batch);
 
 	execution = infer_proof_floor(execution, batch->floor);
 	for (int i = 0; i < batch->nanswers; i++)
@@ -214,6 +221,7 @@ infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
 	InferRouteOutcome route = route_of(batch, &outcome, result);
 
 	count_attempt(&batch->client->stats, verdict, result);
+	infer_copies_landed(batch, reason);
 	infer_batch_landed(batch, &outcome, &news, &route);
 }
 
@@ -270,6 +278,9 @@ infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 {
 	InferFinding finding = classify(batch, result);
 
+	batch = infer_copies_settle(batch, &finding, result);
+	if (batch == NULL)
+		return;
 	recode(result);
 	infer_usage_found(batch, &finding, result->wire.left);
 	if (finding.reason == INFER_REASON_NONE)

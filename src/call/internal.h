@@ -63,6 +63,7 @@ typedef struct InferCallOptions
 	InferStreamingMode mode;
 	int dispatch_batch_size;
 	InferRetryRule rule;
+	bool hedge;            /* a slow request may be sent to a second server as well */
 	bool idempotent;       /* requests carry a key ... */
 	char *idempotency_key; /* ... that this text fixes; NULL = the statement's own */
 	int max_concurrency;   /* of this client for this class; 0 = the key's */
@@ -224,9 +225,16 @@ struct InferBatch
 	int64 not_before_us;                    /* retry: earliest next attempt */
 	int64 deadline_us; /* of all attempts, where they go to several servers; 0 = none yet */
 	int timeout_ms;    /* of the attempt under way */
-	int attempts;
-	InferStages stages;                     /* its walk over the places */
-	InferStages before;                     /* ... as it was before the attempt that is under way */
+	int attempts;      /* requests, copies included */
+	int number;        /* of the one under way, or the last, among them */
+	/* copies (copies.c) */
+	bool is_copy;       /* of its twin: shares its answers, and resolves none */
+	bool unsent_copy;   /* ... paid for by the budget of copies, but not sent yet */
+	bool copied;        /* a copy was sent of the attempt under way */
+	InferBatch *twin;   /* the copy, or the original, while both are under way; NULL = alone */
+	int64 copy_due_us;  /* 0 = there will be none */
+	InferStages stages; /* its walk over the places */
+	InferStages before; /* ... as it was before the attempt that is under way */
 	InferAttempt told[INFER_ATTEMPTS_TOLD]; /* number i is at i modulo that */
 	/* the last attempt that failed, while another one may follow */
 	InferReason last_reason; /* NONE = there is none */
@@ -272,17 +280,18 @@ struct InferClient
 	dlist_head running;  /* with permit and transfer */
 	dlist_head loose;    /* on their way from one of these to another */
 	InferLane *lanes;
-	int nbatches;     /* batches, in whatever state */
-	int nopen;        /* batches in open */
-	int nrunning;     /* batches in running */
-	bool shown;       /* in infer.stat_progress, if there was a slot for it */
-	int progress;     /* ... which is this one */
-	int ngroups;      /* of lanes, that there ever were */
-	int64 rows;       /* that its owner has returned, for that */
-	bool input_ended; /* no further call will be begun: what there is, is all */
-	int64 expected;   /* calls that will be begun, as a guess; <= 0: not known */
-	bool has_foreign; /* some entry waits for an answer that another client asks */
-	bool ask_again;   /* some entry may wait for an answer that nobody asks any more */
+	int nbatches;        /* batches, in whatever state */
+	int nopen;           /* batches in open */
+	int nrunning;        /* batches in running */
+	bool shown;          /* in infer.stat_progress, if there was a slot for it */
+	int progress;        /* ... which is this one */
+	int ngroups;         /* of lanes, that there ever were */
+	int64 rows;          /* that its owner has returned, for that */
+	int64 copies_due_us; /* the first copy of a running batch; 0 = none is */
+	bool input_ended;    /* no further call will be begun: what there is, is all */
+	int64 expected;      /* calls that will be begun, as a guess; <= 0: not known */
+	bool has_foreign;    /* some entry waits for an answer that another client asks */
+	bool ask_again;      /* some entry may wait for an answer that nobody asks any more */
 	int64 evictions_before;
 	InferClientStats stats;
 };
@@ -339,6 +348,8 @@ extern int infer_pump_free_transfers(void);
 /* batch.c */
 extern InferBatch *infer_batch_new(InferClient *client, InferClass *class);
 extern void infer_batch_add(InferBatch *batch, InferAnswer *answer);
+/* Adds an answer that stays another batch's. */
+extern void infer_batch_share(InferBatch *batch, InferAnswer *answer);
 extern void infer_batch_set_open(InferBatch *batch, bool is_open);
 extern void infer_batch_move(InferBatch *batch, dlist_head *list);
 extern void infer_batch_ready(InferBatch *batch);
@@ -356,6 +367,24 @@ extern void infer_batch_free(InferBatch *batch);
 
 /* send.c */
 extern void infer_pump_send(InferClient *client);
+/* A loose batch that has its permit and its words becomes a request. False: no memory. */
+extern bool infer_batch_submit(InferBatch *batch, const InferSecrets *secrets);
+
+/* copies.c */
+/* The batch has left for its place: is a copy of it to follow? */
+extern void infer_copies_arm(InferBatch *batch);
+/* Sends the copies that are due. */
+extern void infer_copies_send(InferClient *client);
+/* When the next one is due, of any client of the process; PG_INT64_MAX = never. */
+extern int64 infer_copies_next_us(void);
+/* The budget of copies hears of an attempt's end. */
+extern void infer_copies_landed(const InferBatch *batch, InferReason reason);
+/* A transfer has ended: returns the batch whose end it is now, or NULL if another request goes on
+ * for it. */
+extern InferBatch *infer_copies_settle(InferBatch *batch, const InferFinding *finding,
+									   const InferHttpResult *result);
+/* The batch is about to be freed: its copy goes with it. */
+extern void infer_copies_leave(InferBatch *batch);
 
 /* route.c */
 /* What calls of the class ask of a place, and which places there are; raises if none can ever do.
@@ -369,6 +398,12 @@ extern void infer_route_fail(InferBatch *batch, InferStagesEnd end);
 extern void infer_route_give_up(InferBatch *batch);
 /* The batch leaves for its place. */
 extern void infer_route_started(InferBatch *batch);
+/* ... and a copy of it for another one. */
+extern void infer_route_copied(InferBatch *batch, const InferPlace *place);
+/* Where a copy of the running batch may go, the best first; their number. */
+extern int infer_route_copies(const InferBatch *batch, int *order);
+/* Would such a failure end the call, whatever else is under way for it? */
+extern bool infer_route_would_end(const InferBatch *batch, const InferFinding *finding);
 /* ... and has come back with a failure. */
 extern void infer_route_ended(InferBatch *batch, const InferFinding *finding, bool declined,
 							  int64 retry_after_ms);
@@ -406,6 +441,8 @@ extern uint64 infer_permit_begin_round(void);
 extern InferPermitAnswer infer_permit_take(InferBatch *batch, const int *order, int n);
 /* The same where all have failed, to find out whether one is back: in no line. */
 extern bool infer_permit_probe(InferBatch *batch, const int *order, int n);
+/* Gets one of that place without joining a line. */
+extern bool infer_permit_try(InferBatch *batch, int place);
 /* Could any batch of the client still get one in this round? */
 extern bool infer_permit_is_hopeful(const InferClient *client);
 /* What a request tells that was given up, or never sent. */
@@ -460,6 +497,8 @@ extern void infer_usage_flush_hits(InferClass *class);
 
 /* budget.c */
 extern bool infer_budget_allows(InferBatch *batch);
+/* ... as a copy, with nothing cut and nothing failed? */
+extern bool infer_budget_allows_copy(InferBatch *batch);
 
 /* cooldown.c */
 extern void infer_cooldown_fail(InferBatch *batch);
@@ -505,6 +544,22 @@ extern void infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int htt
  * and of the key; never makes them longer. Reads the key, and so looks into catalogs. */
 extern void infer_echo_mask(const InferBatch *batch, char *words);
 
+/* signals.c */
+#define INFER_SIGNALS_MAX 4
+/* Header lines of a request. */
+typedef struct InferSignals
+{
+	int n;
+	const char *lines[INFER_SIGNALS_MAX];
+	char objective[48];
+	char timeout[64];
+	char traceparent[80];
+} InferSignals;
+/* For places whose server wants signals, in the current context. */
+extern char *infer_signals_fairness(const InferClass *class);
+/* None for other places; of a request that is waited for so long. */
+extern void infer_signals_make(InferSignals *signals, const InferBatch *batch, int timeout_ms);
+
 /* sizes.c */
 /* The limits of a class and of its places, by what is known now. */
 extern void infer_sizes_refresh(InferClass *class);
@@ -522,6 +577,10 @@ extern void infer_sizes_cut(InferBatch *batch);
 /* failure.c */
 extern void infer_finish_failure(InferBatch *batch, const InferFinding *finding,
 								 const InferHttpResult *result);
+/* The same for one of two requests, while the other one is still under way: the batch is loose
+ * afterwards. */
+extern void infer_finish_lost(InferBatch *batch, const InferFinding *finding,
+							  const InferHttpResult *result);
 
 /* reply.c */
 /* Counts what an answer of whatever status says of its usage, and leaves it with the batch's

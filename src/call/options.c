@@ -13,7 +13,7 @@
 #include "pg/report.h"
 
 #define KNOWN_OPTIONS                                                                              \
-	"admission_key, delivery, dispatch_batch_size, duration, feeds, idempotency_key, "             \
+	"admission_key, delivery, dispatch_batch_size, duration, feeds, hedge, idempotency_key, "      \
 	"invalid_text, is_mut, is_solo, max_attempts, max_concurrency, nodes, on_error, path, "        \
 	"priority, retry, route_prefs, rpm, service_classes, streaming_mode, test_ctl, timeout, tpm, " \
 	"truncated, ts_range, version"
@@ -116,6 +116,14 @@ set_idempotency_key(const JsonbValue *value, InferCallOptions *o)
 }
 
 static void
+set_hedge(const JsonbValue *value, InferCallOptions *o)
+{
+	if (value->type != jbvBool)
+		bad_value("hedge", "true or false");
+	o->hedge = value->val.boolean;
+}
+
+static void
 set_option(InferTask task, const char *name, const JsonbValue *value, InferCallOptions *o)
 {
 	const char *text;
@@ -123,6 +131,11 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 	if (strcmp(name, "idempotency_key") == 0)
 	{
 		set_idempotency_key(value, o);
+		return;
+	}
+	if (strcmp(name, "hedge") == 0)
+	{
+		set_hedge(value, o);
 		return;
 	}
 	text = value_text(name, value);
@@ -182,6 +195,7 @@ infer_options_parse(InferTask task, Datum options, const InferTarget *target,
 		.rule = {.delivery = infer_guc_delivery,
 				 .policy = infer_guc_retry,
 				 .max_attempts = infer_guc_max_attempts},
+		.hedge = infer_guc_hedge,
 		.rpm = -1,
 		.tpm = -1,
 		.invalid_text = infer_guc_invalid_text,

@@ -266,6 +266,18 @@ get_in_line(InferBatch *batch, const int *order, int n)
 	return INFER_PERMIT_GIVES_UP;
 }
 
+bool
+infer_permit_try(InferBatch *batch, int place)
+{
+	InferLane *lane = batch->lanes[place];
+
+	if (!infer_lane_has_room(lane) ||
+		(lane->spare == 0 && ask(batch, place, 1, LOOKS) != INFER_PERMIT_TAKEN))
+		return false;
+	(void) take_spare(batch, place);
+	return true;
+}
+
 InferPermitAnswer
 infer_permit_take(InferBatch *batch, const int *order, int n)
 {
@@ -289,7 +301,7 @@ infer_permit_release(InferBatch *batch, const InferOutcome *outcome, const Infer
 	if (!batch->permit)
 		return;
 	batch->permit = false;
-	batch->ticket.first = batch->transfer != NULL && batch->attempts == 1;
+	batch->ticket.first = batch->transfer != NULL && batch->number == 1;
 	batch->lane->limit =
 		infer_admission_release(batch->lane->key, &batch->ticket, outcome, news ? news : &no_news);
 }

@@ -31,6 +31,7 @@ typedef struct InferPlace
 	char *url;
 	InferKey key;
 	InferEgress egress;
+	char *fairness;               /* header line of its signals (signals.c); NULL = it wants none */
 	InferBatchLimits limits;      /* as far as known now */
 	InferBatchLimits told_limits; /* by settings, options and the server object */
 	InferSizes suspects;          /* sizes that this statement is trying */

@@ -188,6 +188,38 @@ infer_route_started(InferBatch *batch)
 }
 
 void
+infer_route_copied(InferBatch *batch, const InferPlace *place)
+{
+	const InferClass *class = batch->class;
+
+	infer_stages_started(&batch->stages, class->routes, place - class->places, true);
+}
+
+int
+infer_route_copies(const InferBatch *batch, int *order)
+{
+	InferClass *class = batch->class;
+	int64 now = infer_now_us();
+
+	for (int i = 0; i < class->nplaces; i++)
+		look(&class->places[i], &class->routes[i], batch, now);
+	infer_route_decide(&class->request, class->routes, class->nplaces, now, draw(batch), &decision);
+	return infer_stages_copies(&batch->stages, &decision, order);
+}
+
+bool
+infer_route_would_end(const InferBatch *batch, const InferFinding *finding)
+{
+	InferStagesRule rule = rule_of(batch->class);
+	InferStages trial = batch->stages;
+	InferStagesOutcome outcome = {.finding = *finding};
+
+	infer_stages_ended(&trial, &rule, batch->place - batch->class->places, &outcome,
+					   infer_now_us());
+	return trial.ended;
+}
+
+void
 infer_route_ended(InferBatch *batch, const InferFinding *finding, bool declined,
 				  int64 retry_after_ms)
 {

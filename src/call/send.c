@@ -50,15 +50,13 @@ attempt_timeout_ms(InferBatch *batch)
 	return (int) Max(1, (batch->deadline_us - now) / 1000);
 }
 
-/*
- * Sends a batch that has its permit and is loose.  On any failure the batch is finished, which
- * gives the permit back.
- */
-static void
-send_batch(InferBatch *batch, const InferSecrets *secrets)
+bool
+infer_batch_submit(InferBatch *batch, const InferSecrets *secrets)
 {
 	InferPlace *place = batch->place;
-	const char *headers[] = {batch->key_header[0] != '\0' ? batch->key_header : NULL, NULL};
+	const char *headers[INFER_SIGNALS_MAX + 2];
+	InferSignals signals;
+	int n = 0;
 	InferHttpRequest request = {
 		.url = place->url,
 		.headers = headers,
@@ -79,14 +77,15 @@ send_batch(InferBatch *batch, const InferSecrets *secrets)
 	InferClient *client = batch->client;
 
 	request.timeout_ms = batch->timeout_ms = attempt_timeout_ms(batch);
+	if (batch->key_header[0] != '\0')
+		headers[n++] = batch->key_header;
+	infer_signals_make(&signals, batch, batch->timeout_ms);
+	for (int i = 0; i < signals.n; i++)
+		headers[n++] = signals.lines[i];
+	headers[n] = NULL;
 	batch->transfer = infer_transport_submit(infer_pump_transport(), &request);
 	if (batch->transfer == NULL)
-	{
-		infer_finish_fail(batch, INFER_REASON_INTERNAL, INFER_NOT_ADMITTED, 0, "out of memory");
-		return;
-	}
-	batch->attempts++;
-	infer_route_started(batch);
+		return false;
 	if (batch->first_sent_us == 0)
 		batch->first_sent_us = infer_now_us();
 	batch->window_epoch = batch->lane->window.epoch;
@@ -95,6 +94,24 @@ send_batch(InferBatch *batch, const InferSecrets *secrets)
 	client->stats.requests++;
 	client->stats.peak_in_flight = Max(client->stats.peak_in_flight, client->nrunning);
 	infer_batch_move(batch, &client->running);
+	return true;
+}
+
+/*
+ * Sends a batch that has its permit and is loose.  On any failure the batch is finished, which
+ * gives the permit back.
+ */
+static void
+send_batch(InferBatch *batch, const InferSecrets *secrets)
+{
+	if (!infer_batch_submit(batch, secrets))
+	{
+		infer_finish_fail(batch, INFER_REASON_INTERNAL, INFER_NOT_ADMITTED, 0, "out of memory");
+		return;
+	}
+	batch->number = ++batch->attempts;
+	infer_route_started(batch);
+	infer_copies_arm(batch);
 }
 
 /*

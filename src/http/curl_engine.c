@@ -476,6 +476,12 @@ infer_transport_next_done(InferTransport *transport)
 	return transfer;
 }
 
+void
+infer_transfer_set_user(InferTransfer *transfer, void *user)
+{
+	transfer->user = user;
+}
+
 void *
 infer_transfer_user(const InferTransfer *transfer)
 {

@@ -110,6 +110,7 @@ extern InferTransfer *infer_transport_submit(InferTransport *transport,
 /* The next finished transfer (completion order), or NULL. */
 extern InferTransfer *infer_transport_next_done(InferTransport *transport);
 extern void *infer_transfer_user(const InferTransfer *transfer);
+extern void infer_transfer_set_user(InferTransfer *transfer, void *user);
 extern const InferHttpResult *infer_transfer_result(const InferTransfer *transfer);
 /* Has any byte of it perhaps left already? (for proofs of cancelled calls) */
 extern bool infer_transfer_left(const InferTransfer *transfer);

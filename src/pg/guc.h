@@ -58,6 +58,8 @@ extern int infer_guc_failure_cooldown;           /* superuser, ms, 1 s */
 extern int infer_guc_failure_patience;           /* user, ms, 5 s */
 extern int infer_guc_failure_threshold;          /* superuser, 3; 0 = off */
 extern bool infer_guc_gateway;                   /* postmaster, on */
+extern bool infer_guc_hedge;                     /* user, off */
+extern int infer_guc_hedge_delay;                /* user, ms, 50 */
 extern int infer_guc_hoist_calls;                /* user, InferHoistCalls, exact */
 extern int infer_guc_invalid_text;               /* user, InferInvalidText, error */
 extern bool infer_guc_limiter_adaptive;          /* superuser, on */
@@ -98,6 +100,7 @@ extern double infer_guc_statement_cost_budget; /* user, 0 = off */
 extern int infer_guc_statement_token_budget;   /* user, 0 = off; guessed, then as answers report */
 extern int infer_guc_streaming_mode;           /* user, InferStreamingMode */
 extern double infer_guc_test_percent;          /* user, 50 */
+extern char *infer_guc_traceparent;            /* user, W3C Trace Context, none */
 extern int infer_guc_timer_interval;           /* reload, ms, 1 s */
 extern int infer_guc_truncated;                /* user, InferTruncated, error */
 extern int infer_guc_usage_day_offset;         /* superuser, days, 0 */

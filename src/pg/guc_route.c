@@ -16,12 +16,15 @@
 int infer_guc_all_failed_wait = 1000;
 int infer_guc_epic_timeout = 600000;
 int infer_guc_epic_weight = 2;
+bool infer_guc_hedge = false;
+int infer_guc_hedge_delay = 50;
 int infer_guc_long_timeout = 20000;
 int infer_guc_long_weight = 1;
 int infer_guc_max_duration_weight = 2;
 int infer_guc_medium_timeout = 5000;
 char *infer_guc_routing = NULL;
 int infer_guc_short_timeout = 2000;
+char *infer_guc_traceparent = NULL;
 int infer_guc_stage1_retries = 2;
 int infer_guc_stage2_retries = 2;
 double infer_guc_test_percent = 50;
@@ -39,6 +42,31 @@ check_routing(char **newval, void **extra, GucSource source)
 	GUC_check_errdetail("%s.", detail);
 	if (hint != NULL)
 		GUC_check_errhint("%s", hint);
+	return false;
+}
+
+/* W3C Trace Context, version 00: "00-" 32 digits "-" 16 digits "-" 2 digits, neither of the first
+ * two all zeros. */
+static bool
+check_traceparent(char **newval, void **extra, GucSource source)
+{
+	static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
+	const char *value = *newval;
+
+	if (value[0] == '\0')
+		return true;
+	for (int i = 0; i < lengthof(form); i++)
+		if (form[i] == 'h' ? value[i] == '\0' || strchr("0123456789abcdef", value[i]) == NULL
+						   : value[i] != form[i])
+		{
+			GUC_check_errdetail("A traceparent is as in "
+								"\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\".");
+			return false;
+		}
+	if (strncmp(value, "00-", 3) == 0 && strspn(value + 3, "0") < 32 &&
+		strspn(value + 36, "0") < 16)
+		return true;
+	GUC_check_errdetail("Its version is 00, and its identifiers are not all zeros.");
 	return false;
 }
 
@@ -72,6 +100,21 @@ define_weights(void)
 							NULL, NULL);
 }
 
+static void
+define_hedge_settings(void)
+{
+	DefineCustomBoolVariable("pg_inference.hedge",
+							 "Sends a slow request to a second server as well.",
+							 "The first answer counts, and both are paid for; at most one request "
+							 "in twenty.",
+							 &infer_guc_hedge, false, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.hedge_delay",
+							"What is waited for a slow request, beyond what the second server is "
+							"expected to take.",
+							NULL, &infer_guc_hedge_delay, 50, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+}
+
 void
 infer_guc_define_route(void)
 {
@@ -85,6 +128,7 @@ infer_guc_define_route(void)
 	define_duration_timeout("pg_inference.epic_timeout", "Timeout of calls of duration EPIC.",
 							&infer_guc_epic_timeout, 600000);
 	infer_health_weights_define();
+	define_hedge_settings();
 	define_duration_timeout("pg_inference.long_timeout", "Timeout of calls of duration LONG.",
 							&infer_guc_long_timeout, 20000);
 	define_duration_timeout("pg_inference.medium_timeout", "Timeout of calls of duration MEDIUM.",
@@ -107,4 +151,9 @@ infer_guc_define_route(void)
 							 "Share of calls with test_ctl RANDOM that go to a higher version.",
 							 NULL, &infer_guc_test_percent, 50, 0, 100, PGC_USERSET, 0, NULL, NULL,
 							 NULL);
+	DefineCustomStringVariable("pg_inference.traceparent",
+							   "Trace that requests belong to, in the form of W3C Trace Context.",
+							   "Sent to servers that have the option signals.",
+							   &infer_guc_traceparent, "", PGC_USERSET, 0, check_traceparent, NULL,
+							   NULL);
 }

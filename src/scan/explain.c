@@ -174,6 +174,7 @@ explain_figures_text(const InferScanState *scan, const InferClientStats *stats, 
 	line_begin(&line);
 	line_add(&line, "Requests", stats->requests, "");
 	line_add_reasons(&line, "Retries", stats->retries, stats->retries_by);
+	line_add(&line, "Copies", stats->copies, "");
 	line_add(&line, "Overloads", stats->overloads, "");
 	line_add(&line, "Peak In Flight", stats->peak_in_flight, "");
 	line_add(&line, "Rows Ahead", scan->max_window, "");
@@ -239,6 +240,7 @@ explain_figures(const InferScanState *scan, const InferClientStats *stats, Expla
 	ExplainPropertyInteger("Requests", NULL, stats->requests, es);
 	ExplainPropertyInteger("Retries", NULL, stats->retries, es);
 	explain_reasons("Retries by Reason", stats->retries_by, es);
+	ExplainPropertyInteger("Copies", NULL, stats->copies, es);
 	ExplainPropertyInteger("Overloads", NULL, stats->overloads, es);
 	for (int i = 0; i < lengthof(abandoned_labels); i++)
 		ExplainPropertyInteger(abandoned_labels[i], NULL, stats->abandoned[i], es);

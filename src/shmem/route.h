@@ -183,6 +183,9 @@ extern bool infer_route_reserve(InferRouteRef ref, int duration_weight,
 /* Tells how it went (NULL: given up, nothing is known), and counts it no more.  Idempotent. */
 extern void infer_route_release(InferRouteReservation *reservation,
 								const InferRouteOutcome *outcome);
+/* Its answer is not wanted any more, for another server's was there first; but it has taken as long
+ * as that, which is counted no lower than it was. */
+extern void infer_route_outwaited(InferRouteReservation *reservation, InferTask task, int64 units);
 extern void infer_route_count(InferRouteRef ref, InferRouteEvent event);
 /* New work is refused until then; 0 = no more. */
 extern void infer_route_drain(InferRouteRef ref, int64 until_us);

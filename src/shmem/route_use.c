@@ -260,6 +260,30 @@ infer_route_release(InferRouteReservation *reservation, const InferRouteOutcome 
 }
 
 void
+infer_route_outwaited(InferRouteReservation *reservation, InferTask task, int64 units)
+{
+	InferRouteRef ref = reservation->ref;
+	int64 now = infer_now_us();
+	InferQueueReport report = {.end = INFER_QUEUE_FAILED, .task = task, .units = units};
+	InferRouteSlot *slot;
+
+	if (!reservation->queue.held)
+		return;
+	hold(reservation, -1);
+	slot = infer_route_lock(ref, LW_EXCLUSIVE);
+	if (slot != NULL)
+	{
+		report.elapsed_us = now - reservation->queue.sent_us;
+		slot->now.duration_weight -= reservation->duration_weight;
+		infer_queue_release(&slot->now.queue, &reservation->queue, &report, now);
+		slot->events[INFER_ROUTE_LATE]++;
+		slot->used_us = now;
+		infer_route_unlock(ref.slot);
+	}
+	memset(reservation, 0, sizeof(*reservation));
+}
+
+void
 infer_route_count(InferRouteRef ref, InferRouteEvent event)
 {
 	InferRouteSlot *slot = infer_route_lock(ref, LW_EXCLUSIVE);

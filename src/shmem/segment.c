@@ -15,6 +15,7 @@
 
 #include "shmem/admission.h"
 #include "shmem/gateway.h"
+#include "shmem/hedges.h"
 #include "shmem/nodes.h"
 #include "shmem/observed.h"
 #include "shmem/progress.h"
@@ -35,6 +36,7 @@ static const SegmentItem items[] = {
 	{"pg_inference_admission", infer_admission_shmem_size, INFER_ADMISSION_LOCKS,
 	 infer_admission_shmem_attach},
 	{"pg_inference_gateway", infer_gateway_shmem_size, 0, infer_gateway_shmem_attach},
+	{"pg_inference_hedges", infer_hedges_shmem_size, 1, infer_hedges_shmem_attach},
 	{"pg_inference_nodes", infer_nodes_shmem_size, 1, infer_nodes_shmem_attach},
 	{"pg_inference_observed", infer_observed_shmem_size, INFER_OBSERVED_SETS,
 	 infer_observed_shmem_attach},
