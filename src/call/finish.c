@@ -183,7 +183,7 @@ route_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpRe
 		.http_status = status,
 		.loading = is_loading(result),
 		.says_model = infer_provider_says_model(status, result->body->data, result->body->len),
-		.remote_model = batch->place->placement->remote_model,
+		.model = batch->place->model_hash,
 		.set_version = class->target->set_version,
 		.latency_us = outcome->rtt_us,
 		.units = class->task == INFER_TASK_EMBED  ? batch->nanswers

@@ -324,15 +324,16 @@ publish(const InferPlace *place)
 		.admission_key = place->key,
 	};
 
+	/* not &&: what follows one that was cut is put there, too */
 	id.cut =
-		!put(id.name, server->name, sizeof(id.name)) ||
-		!put(id.scheme, server->scheme, sizeof(id.scheme)) ||
-		!put(id.host, server->host, sizeof(id.host)) || !put(id.url, server->url, sizeof(id.url)) ||
-		!put(id.api, server->api, sizeof(id.api)) || !put(id.node, server->node, sizeof(id.node)) ||
-		!put(id.service_class, server->service_class, sizeof(id.service_class)) ||
-		!put(id.health_path, server->health_path, sizeof(id.health_path)) ||
-		!put(id.incarnation, server->incarnation, sizeof(id.incarnation)) ||
-		!put(id.ca_file, server->ca_file, sizeof(id.ca_file));
+		!(put(id.name, server->name, sizeof(id.name)) &
+		  put(id.scheme, server->scheme, sizeof(id.scheme)) &
+		  put(id.host, server->host, sizeof(id.host)) & put(id.url, server->url, sizeof(id.url)) &
+		  put(id.api, server->api, sizeof(id.api)) & put(id.node, server->node, sizeof(id.node)) &
+		  put(id.service_class, server->service_class, sizeof(id.service_class)) &
+		  put(id.health_path, server->health_path, sizeof(id.health_path)) &
+		  put(id.incarnation, server->incarnation, sizeof(id.incarnation)) &
+		  put(id.ca_file, server->ca_file, sizeof(id.ca_file)));
 	return infer_route_slot(&id);
 }
 
@@ -362,7 +363,7 @@ make(InferPlace *place, InferClass *class, const InferPlacement *placement)
 	place->key = admission_key(place);
 	place->output_guess = output_guess(place);
 	place->slot = publish(place);
-	place->model_hash = infer_route_model(placement->remote_model);
+	place->model_hash = infer_route_model(placement->remote_model, class->userid);
 }
 
 void

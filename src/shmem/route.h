@@ -102,10 +102,10 @@ typedef struct InferRouteOutcome
 	InferReason reason; /* CANCELLED: says nothing of the server */
 	InferExecution execution;
 	InferVerdict verdict;
-	int http_status; /* 0 = there was no answer */
-	bool loading;    /* a 503 that says that the model is not there yet */
-	bool says_model; /* a 404 whose words name the model */
-	const char *remote_model;
+	int http_status;         /* 0 = there was no answer */
+	bool loading;            /* a 503 that says that the model is not there yet */
+	bool says_model;         /* a 404 whose words name the model */
+	uint64 model;            /* infer_route_model() */
 	int64 set_version;       /* of the set of placements that the call had */
 	int64 latency_us;        /* <= 0: not known */
 	int64 units;             /* rows of the batch, or tokens generated; <= 0: not known */
@@ -189,8 +189,9 @@ extern void infer_route_outwaited(InferRouteReservation *reservation, InferTask 
 extern void infer_route_count(InferRouteRef ref, InferRouteEvent event);
 /* New work is refused until then; 0 = no more. */
 extern void infer_route_drain(InferRouteRef ref, int64 until_us);
-/* What dead models are noted by. */
-extern uint64 infer_route_model(const char *remote_model);
+/* What dead models are noted by: a server may have a model for one role's key, and say to another
+ * that there is none. */
+extern uint64 infer_route_model(const char *remote_model, Oid userid);
 /* The address that a probe connected to not long ago, into a buffer of INFER_ROUTE_TEXT; false:
  * none is known. */
 extern bool infer_route_address(InferRouteRef ref, char *address);

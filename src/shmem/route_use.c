@@ -107,9 +107,9 @@ infer_route_reserve(InferRouteRef ref, int duration_weight, InferRouteReservatio
  */
 
 uint64
-infer_route_model(const char *remote_model)
+infer_route_model(const char *remote_model, Oid userid)
 {
-	return hash_bytes_extended((const unsigned char *) remote_model, strlen(remote_model), 0);
+	return hash_bytes_extended((const unsigned char *) remote_model, strlen(remote_model), userid);
 }
 
 /* Another incarnation is another server: what was learnt of the last one says nothing of it. */
@@ -122,7 +122,8 @@ infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation)
 		strncmp(slot->incarnation, incarnation, INFER_INCARNATION_MAX - 1) == 0)
 		return;
 	strlcpy(slot->incarnation, incarnation, sizeof(slot->incarnation));
-	slot->now.incarnation = infer_route_model(slot->incarnation);
+	slot->now.incarnation = hash_bytes_extended((const unsigned char *) slot->incarnation,
+												strlen(slot->incarnation), 0);
 	if (!known)
 		return;
 	infer_queue_renew(&slot->now.queue);
@@ -179,12 +180,10 @@ infer_route_note_peer(InferRouteSlot *slot, InferReason reason, bool answered, i
 static void
 note_models(InferDeadModels *dead, const InferRouteOutcome *outcome, int64 now)
 {
-	uint64 model = infer_route_model(outcome->remote_model);
-
 	if (outcome->reason == INFER_REASON_NONE)
-		infer_dead_clear(dead, model);
+		infer_dead_clear(dead, outcome->model);
 	else
-		(void) infer_dead_hear(dead, model, outcome->set_version, outcome->reason,
+		(void) infer_dead_hear(dead, outcome->model, outcome->set_version, outcome->reason,
 							   outcome->says_model, now);
 }
 
