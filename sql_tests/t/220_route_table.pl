@@ -1,0 +1,231 @@
+# The route table: what is in flight at each server is counted, and comes back whatever ends it;
+# slots are found, reused and forgotten.  What its views show: sql/route_stats.sql.
+use strict;
+use warnings;
+use File::Basename qw(dirname);
+use File::Spec;
+use InferTest;
+use InferProc;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $mock = InferTest::Mock->new('base_ms=5', 'slots=64', 'queue=1000');
+# probes have tests of their own
+my $node = InferTest::new_node('routes', 'pg_inference.gateway = off', 'pg_inference.max_servers = 2',
+	'pg_inference.streaming_mode = per_row', 'autovacuum = off');
+
+sub ask { return $node->safe_psql($_[1] // 'postgres', $_[0]); }
+# A row's columns, those of all rows in order of their servers.
+sub servers { return ask("SELECT string_agg(concat_ws(' ', $_[0]), ',' ORDER BY database, server) FROM infer.stat_servers" . ($_[1] // '')); }
+
+sub make_server
+{
+	my ($name, $url, $database) = @_;
+	ask("CREATE SERVER $name FOREIGN DATA WRAPPER pg_inference
+		OPTIONS (url '$url/v1', admission_key '$name', max_concurrency '16')", $database);
+	return;
+}
+
+sub hold
+{
+	my ($server) = @_;
+	my $n = $mock->stat('in_flight');
+	my $session = InferProc->start($node, "holds $server", "SELECT infer.complete('$server/m', '[[mock:hang]]');");
+	ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') > $n }), "a request to $server is in flight");
+	return $session;
+}
+
+sub let_go
+{
+	my ($session) = @_;
+	ask('SELECT pg_cancel_backend(' . $session->backend . ')');
+	$session->finish;
+	return;
+}
+
+ask('CREATE EXTENSION pg_inference');
+make_server("s$_", $mock->url) foreach 1 .. 3;
+
+# A full table: calls go on without a slot, and say so; the one used longest ago makes room.
+{
+	my @holders = map { hold("s$_") } 1 .. 2;
+	is(servers('server, in_flight'), 's1 1,s2 1', 'both slots are in use');
+	my ($rc, $out, $err) = $node->psql('postgres',
+		q{SELECT infer.complete('s3/m', 'one') <> ''; SELECT infer.complete('s3/m', 'two') <> '';});
+	is($out, "t\nt", 'full: calls to a third server are answered');
+	my @warnings = $err =~ /(WARNING:[^\n]*)/g;
+	is(scalar @warnings, 1, 'full: and it is said, once a session') or diag($err);
+	like($err, qr/pg_inference\.max_servers/, 'full: with what would help');
+	let_go($_) foreach reverse @holders; # s1 is used last
+	is(servers('server, in_flight'), 's1 0,s2 0', 'cancelled: nothing is in flight');
+	my $generation = servers('generation', " WHERE server = 's2'");
+	ask(q{SELECT infer.complete('s3/m', 'three')});
+	is(servers('server'), 's1,s3', 'the one used longest ago makes room');
+	is(servers('generation', " WHERE server = 's3'"), $generation + 1,
+		'reused: another generation');
+	is(servers('answers', " WHERE server = 's3'"), 1, 'reused: with nothing of the last one');
+}
+
+# The server's url changes while a request is on its way: the new endpoint does not hear of the old.
+{
+	my $other = InferTest::Mock->new;
+	my $holder = hold('s1');
+	my $before = servers('generation', " WHERE server = 's1'");
+	ask("ALTER SERVER s1 OPTIONS (SET url '@{[ $other->url ]}/v1')");
+	ask(q{SELECT infer.complete('s1/m', 'at the new place')});
+	my @what = ('answers, failures, in_flight, outstanding', " WHERE server = 's1'");
+	is(servers(@what), '1 0 0 0', 'another url is another endpoint');
+	isnt(servers('generation', " WHERE server = 's1'"), $before, '... and generation');
+	let_go($holder);
+	is(servers(@what), '1 0 0 0', 'what ends of the old one is not its own');
+	ask("ALTER SERVER s1 OPTIONS (SET url '@{[ $mock->url ]}/v1')");
+}
+
+# The server is dropped while a request is on its way.
+{
+	my $holder = hold('s1');
+	ask('DROP SERVER s1');
+	unlike(servers('server'), qr/s1/, 'a dropped server is gone');
+	let_go($holder);
+	make_server('s1', $mock->url);
+	ask(q{SELECT infer.complete('s1/m', 'again')});
+	is(servers('answers, in_flight', " WHERE server = 's1'"), '1 0',
+		'one of the same name is another one');
+}
+
+# A restart forgets all.
+$node->append_conf('postgresql.conf', "pg_inference.max_servers = 64\n");
+$node->restart;
+is(ask('SELECT count(*) FROM infer.stat_servers'), 0, 'after a restart nothing is known');
+
+# Databases: each has its own servers, whatever they are called.
+{
+	foreach my $i (1 .. 3)
+	{
+		ask("CREATE DATABASE d$i");
+		ask('CREATE EXTENSION pg_inference', "d$i");
+		make_server('s', $mock->url, "d$i");
+		ask("SELECT count(infer.complete('s/m', 'd$i ' || i)) FROM generate_series(1, $i) AS i", "d$i");
+	}
+	my $what = q{string_agg(concat_ws(' ', database, server, answers), ',' ORDER BY database)};
+	is(servers('database, server, answers'), 'd1 s 1,d2 s 2,d3 s 3', 'one row for each database');
+	is(ask("SELECT $what FROM infer.stat_nodes AS n JOIN infer.stat_servers AS s USING (database, node)"),
+		'd1 s 1,d2 s 2,d3 s 3', '... which are nodes of their own');
+	ask('CREATE ROLE somebody');
+	is(ask('SET ROLE somebody; SELECT count(*) FROM infer.stat_servers', 'd1'), 0, 'not for everybody');
+	ask('GRANT USAGE ON FOREIGN SERVER s TO somebody', 'd1');
+	is(ask("SET ROLE somebody; SELECT $what FROM infer.stat_servers", 'd1'), 'd1 s 1', 'of one database, for who may use it');
+	ask('DROP DATABASE d1');
+	is(servers('database, server, answers'), 'd2 s 2,d3 s 3', 'a database that is gone is not shown');
+}
+
+# fail_P42: a model that a server does not have is not asked for again for a while, by the role whose
+# key the server said it to; other models and roles are not concerned, nor is it said by a refusal.
+{
+	my $n;
+	my $sent = sub { my $before = $n // 0; $n = $mock->stat('requests'); return $n - $before; };
+	my $try = sub {
+		my ($role, $model, $text) = @_;
+		return ask("SET ROLE $role; SELECT coalesce(reason, 'answered') FROM infer.try_complete('$model', '$text', '{}', '{\"max_attempts\": 2}')");
+	};
+	ask("CREATE ROLE $_; GRANT USAGE ON FOREIGN SERVER s1, s2 TO $_") foreach qw(anna berta);
+	foreach my $model (qw(twin other))
+	{
+		ask("SELECT infer.create_model('$model', 'complete', 's1', '$model'); SELECT infer.add_placement('$model', 's2')");
+	}
+	foreach my $status (401, 403, 429, 404)
+	{
+		$try->('anna', 'twin', "[[mock:$status]]");
+		$sent->();
+		is($try->('anna', 'twin', "after $status"), 'answered', "fail_P42: $status says nothing of the model");
+		is($sent->(), 1, '... which is asked for again');
+	}
+	$sent->();
+	my $what = $try->('anna', 'twin', '[[mock:nomodel]]');
+	is($sent->(), 2, "fail_P42: neither server has the model ($what)");
+	isnt($try->('anna', 'twin', 'again'), 'answered', '... then it is not asked for it again');
+	is($sent->(), 0, '... by that role');
+	is($try->('anna', 'other', 'other'), 'answered', '... but for another one');
+	is($try->('berta', 'twin', 'again'), 'answered', '... and by another role, whose key may open more');
+	ask("SELECT infer.alter_placement('twin', 's1', weight => 2)");
+	is($try->('anna', 'twin', 'changed'), 'answered', '... and again when its placements have changed');
+}
+
+# fail_P46: success, errors, cancels, aborted subtransactions, rows cut off, ends of processes: when
+# all is over nothing is in flight and nothing outstanding, anywhere.
+{
+	ask('CREATE TABLE texts AS SELECT i, CASE i % 10 WHEN 3 THEN \'[[mock:400]]\' WHEN 5 THEN \'[[mock:drop]]\'
+		WHEN 7 THEN \'[[mock:late]]\' ELSE \'text\' END || i AS text FROM generate_series(1, 200) AS i');
+	ask(q{CREATE PROCEDURE mix(seed double precision) LANGUAGE plpgsql AS $$
+		DECLARE server text; n bigint;
+		BEGIN
+			PERFORM setseed(seed);
+			FOR round IN 1 .. 1000 LOOP
+				server := 's' || 1 + floor(random() * 3);
+				BEGIN
+					PERFORM set_config('statement_timeout', '0', false);
+					CASE floor(random() * 4)
+					WHEN 0 THEN
+						SELECT count(infer.complete(server || '/m', text)) INTO n FROM texts WHERE i % 10 IN (1, 2, 4);
+					WHEN 1 THEN -- an error in the midst of it
+						SELECT count(infer.complete(server || '/m', round || text)) INTO n FROM texts;
+					WHEN 2 THEN -- given up
+						PERFORM infer.complete(server || '/m', round || text) FROM texts WHERE i % 10 IN (1, 2, 7) LIMIT 5;
+					ELSE -- outcomes
+						SELECT count(*) INTO n FROM texts, infer.try_complete(server || '/m', round || text, '{}',
+							'{"timeout": "60ms", "max_attempts": 1}') WHERE i < 20;
+					END CASE;
+				EXCEPTION WHEN OTHERS THEN
+					NULL;
+				END;
+				COMMIT;
+			END LOOP;
+		END $$});
+	$mock->set('late_ms=80', 'base_ms=2');
+	my @sessions = map { InferProc->start($node, "mix $_", "CALL mix($_ / 10.0);\n" x 50) } 1 .. 6;
+	my $most = 0;
+	foreach my $round (1 .. 20)
+	{
+		my $at = Time::HiRes::time;
+		InferTest::wait_until(5, sub {
+			my $n = ask('SELECT coalesce(sum(in_flight), 0) FROM infer.stat_servers');
+			$most = $n if $n > $most;
+			return Time::HiRes::time() - $at > 0.1;
+		});
+		ask('SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = \'mix ' . (1 + $round % 6) . '\'');
+	}
+	ok($most > 0, "fail_P46: as many as $most were in flight");
+	ask(q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'mix %'});
+	$_->finish foreach @sessions;
+	my $rows = q{count(*), count(*) FILTER (WHERE in_flight <> 0 OR outstanding <> 0 OR waiting <> 0), bool_and(answers > 0), bool_and(failures > 0)};
+	is(ask("SELECT $rows FROM infer.stat_servers WHERE database = 'postgres'"), '3|0|t|t',
+		'fail_P46: and nothing is left in flight or outstanding');
+	is(ask('SELECT sum(in_flight) FROM infer.stat_admission'), 0, '... under any admission key');
+
+	# a process whose abort fails has its exit to give back what it holds
+	my $library = build_bad_abort();
+	my $holder = InferProc->start($node, 'holder', qq{LOAD '$library';
+		SELECT infer.complete('s1/m', '[[mock:hang]]' || i) FROM generate_series(1, 4) AS i;});
+	my @what = ('in_flight, outstanding', q{ WHERE database = 'postgres' AND server = 's1'});
+	ok(InferTest::wait_until(60, sub { servers(@what) eq '4 4' }), 'fail_P46: four are in flight');
+	ask('SELECT pg_terminate_backend(' . $holder->backend . ', 60000)');
+	$holder->finish;
+	is(servers(@what), '0 0', 'fail_P46: the end of their process gives them back');
+	like(slurp_file($node->logfile), qr/FATAL:  this transaction cannot be aborted/, '... whose abort had failed');
+	unlike(slurp_file($node->logfile), qr/PANIC|terminated by signal|TRAP/, 'and nothing crashed');
+}
+
+$node->stop;
+done_testing();
+
+# A library that makes aborts fail at a process's end: what it holds comes back by its exit alone.
+sub build_bad_abort
+{
+	my $source = File::Spec->rel2abs(dirname(__FILE__) . '/../lib/bad_abort.c');
+	my $library = PostgreSQL::Test::Utils::tempdir . '/bad_abort.so';
+	chomp(my $headers = `@{[ $ENV{PG_CONFIG} // 'pg_config' ]} --includedir-server`);
+	system($ENV{CC} // 'cc', '-O1', '-shared', '-fPIC', "-I$headers", '-o', $library, $source) == 0
+	  or die "cannot build $source";
+	return $library;
+}
