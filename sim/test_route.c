@@ -585,6 +585,38 @@ test_gw_3_tiers(void)
 	CHECK(d.n_order == 2 && d.tier == 0 && begins_with_node("a"));
 }
 
+/* A version that the request names is the model's: a fallback stands in for it, with the version
+ * that it would serve otherwise.  It does not stand in for one that the model does not have. */
+static void
+test_gw_8_versions_of_fallbacks(void)
+{
+	two_by_two();
+	places[0].version = 100;
+	places[1].version = 200;
+	places[2].tier = places[3].tier = 1;
+	places[2].version = 300;
+	places[3].version = 400;
+	request.version = 200;
+	CHECK(same(always(), "a2") && d.tier == 0 && d.n_order == 1);
+	CHECK(same(reason("a1"), "version") && same(reason("b1"), "tier"));
+	places[1].state = INFER_PLACE_FAILED;
+	CHECK(same(always(), "b1") && d.tier == 1 && d.n_order == 1);
+	CHECK(same(reason("a1"), "version") && same(reason("b2"), "test_ctl"));
+	request.test_ctl = INFER_TEST_TEST;
+	CHECK(same(always(), "b2"));
+	places[3].version = INFER_ROUTE_NO_VERSION;
+	request.test_ctl = INFER_TEST_PROD;
+	CHECK(same(always(), "b2"));
+	/* the fallback has it, the model not */
+	request.version = 300;
+	CHECK(same(always(), "-") && d.cause == INFER_CAUSE_NO_DEST);
+	CHECK(d.reason == INFER_BY_VERSION && same(reason("b1"), "version"));
+	/* used up, it is the model's all the same */
+	request.version = 200;
+	request.min_tier = 1;
+	CHECK(same(always(), "b2") && d.tier == 1);
+}
+
 int
 main(void)
 {
@@ -608,5 +640,6 @@ main(void)
 	TEST(gw_3_causes);
 	TEST(fail_P57_probe);
 	TEST(gw_3_tiers);
+	TEST(gw_8_versions_of_fallbacks);
 	return tap_done();
 }

@@ -98,7 +98,7 @@ typedef struct InferRouteRequest
 	InferNames feeds;           /* it has all of them */
 	InferNames service_classes; /* a place for each of them; none = one place of any class */
 	InferNames prefs[INFER_ROUTE_PREFS];
-	int version;     /* M.NN as M * 100 + NN: just this; or INFER_ROUTE_NO_VERSION */
+	int version;     /* M.NN as M * 100 + NN: just this, in tier 0; or INFER_ROUTE_NO_VERSION */
 	int min_version; /* of the model's own places, tier 0; or INFER_ROUTE_NO_VERSION */
 	InferTestControl test_ctl;
 	double test_percent; /* 0..100 */

@@ -26,11 +26,28 @@ is_apart(const InferTimeRange *asked, const InferTimeRange *has)
 	return asked->from >= has->to || has->from >= asked->to;
 }
 
+static int
+version_of(const InferRoutePlace *place)
+{
+	return place->version < 0 ? 0 : place->version;
+}
+
+/* A version is the model's. Its fallbacks stand in for one that it has, whatever theirs are; what
+ * it never had is a mistake of the request. */
+static bool
+has_version(const InferRouting *routing)
+{
+	for (int i = 0; i < routing->n; i++)
+		if (routing->places[i].tier == 0 &&
+			version_of(&routing->places[i]) == routing->request->version)
+			return true;
+	return false;
+}
+
 /* What the request says against a place, whatever its state. */
 static InferRouteReason
-mismatch(const InferRouteRequest *request, const InferRoutePlace *place)
+mismatch(const InferRouteRequest *request, const InferRoutePlace *place, bool replaceable)
 {
-	int version = place->version < 0 ? 0 : place->version;
 	InferNames excluded = request->prefs[INFER_ROUTE_EXCLUDE];
 
 	if (request->nodes.n > 0 && !infer_names_have(request->nodes, place->node))
@@ -40,10 +57,10 @@ mismatch(const InferRouteRequest *request, const InferRoutePlace *place)
 		return INFER_BY_SERVICE_CLASSES;
 	if (request->version >= 0)
 	{
-		if (version != request->version)
+		if (place->tier == 0 ? version_of(place) != request->version : !replaceable)
 			return INFER_BY_VERSION;
 	}
-	else if (place->tier == 0 && version < request->min_version)
+	else if (place->tier == 0 && version_of(place) < request->min_version)
 		return INFER_BY_MIN_VERSION;
 	if (lacks_feed(request, place))
 		return INFER_BY_FEEDS;
@@ -56,9 +73,9 @@ mismatch(const InferRouteRequest *request, const InferRoutePlace *place)
 }
 
 static InferRouteReason
-first_reason(const InferRouteRequest *request, const InferRoutePlace *place)
+first_reason(const InferRouteRequest *request, const InferRoutePlace *place, bool replaceable)
 {
-	InferRouteReason reason = mismatch(request, place);
+	InferRouteReason reason = mismatch(request, place, replaceable);
 
 	if (reason != INFER_BY_NOTHING)
 		return reason;
@@ -333,11 +350,12 @@ infer_route_eliminate(InferRouting *routing)
 {
 	InferRouteDecision *d = routing->decision;
 	InferNames include = routing->request->prefs[INFER_ROUTE_INCLUDE];
+	bool replaceable = has_version(routing);
 	bool any = false;
 
 	for (int i = 0; i < routing->n; i++)
 	{
-		d->places[i].reason = first_reason(routing->request, &routing->places[i]);
+		d->places[i].reason = first_reason(routing->request, &routing->places[i], replaceable);
 		any |= d->places[i].reason == INFER_BY_NOTHING;
 	}
 	if (!any && include.n > 0)

@@ -120,7 +120,8 @@ infer_route_choose_versions(InferRouting *routing)
 	bool included[INFER_ROUTE_MAX_PLACES];
 	Group group;
 
-	if (request->version >= 0 || request->test_ctl == INFER_TEST_ANY)
+	if ((request->version >= 0 && routing->decision->tier == 0) ||
+		request->test_ctl == INFER_TEST_ANY)
 		return;
 	group.highest = request->test_ctl == INFER_TEST_TEST ||
 					(request->test_ctl == INFER_TEST_RANDOM &&
