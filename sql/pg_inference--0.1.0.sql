@@ -566,6 +566,24 @@ CREATE VIEW infer.stat_nodes AS
 	FROM infer._stat_servers()
 	GROUP BY database, node;
 
+CREATE FUNCTION infer.explain_route(
+	model text,
+	header jsonb DEFAULT '{}',
+	parameters jsonb DEFAULT '{}',
+	OUT phase integer,
+	OUT server name,
+	OUT node text,
+	OUT verdict text,
+	OUT reason text,
+	OUT score double precision,
+	OUT remote_model text,
+	OUT service_class text,
+	OUT version text,
+	OUT tier integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_explain'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 100 ROWS 10;
+
 CREATE FUNCTION infer.latency_histogram(
 	server name,
 	OUT from_latency interval,
@@ -863,6 +881,8 @@ COMMENT ON COLUMN infer.stat_nodes.in_flight IS 'requests to them that are in fl
 COMMENT ON COLUMN infer.stat_nodes.duration_weight IS 'weights of the LONG and EPIC ones among these';
 COMMENT ON COLUMN infer.stat_nodes.load_factor IS '75th percentile of how busy its servers were of late, when they were not idle; 0: idle, or not known';
 COMMENT ON COLUMN infer.stat_nodes.health_factor IS 'sum of what its healthy servers count, by pg_inference.health_weights; 0: none, or not known';
+COMMENT ON FUNCTION infer.explain_route(text, jsonb, jsonb) IS
+	'Where a request to the model with these routing keys and parameters would go now; nothing is sent. Phase 1: placements that cannot serve it, and why; 2: the nodes that are left, as they rank; 3: their placements, in the order in which they are tried. Runs the model''s classification functions';
 COMMENT ON FUNCTION infer.latency_histogram(name) IS
 	'What answers of a server of this database took, in buckets: all since start or stat_reset(), and those of the last minutes. For those who may use the server, or read all statistics';
 COMMENT ON FUNCTION infer.stat_reset() IS

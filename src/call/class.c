@@ -17,6 +17,7 @@
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 
+#include "call/classify.h"
 #include "call/internal.h"
 #include "common/hashfn.h"
 #include "pg/report.h"
@@ -69,19 +70,74 @@ parameters_json(struct varlena *raw)
 	return infer_convert_to_utf8(JsonbToCString(NULL, &jb->root, VARSIZE(jb)));
 }
 
+/* NULL: calls of this task have none. */
+static Jsonb *
+parameters_of(struct varlena *raw)
+{
+	return VARSIZE(raw) > VARHDRSZ ? (Jsonb *) raw : NULL;
+}
+
 /* In the class's context. */
 static void
-resolve(InferClass *class)
+resolve(InferClass *class, Jsonb *classified)
 {
 	char *model = text_to_cstring((text *) class->raw[0]);
 
 	class->target = infer_resolve(model, class->task, class->userid);
 	class->parameters_json = parameters_json(class->raw[1]);
 	/* the times of a call are those of its model's first server */
-	infer_options_parse(class->task, PointerGetDatum(class->raw[2]), class->target,
-						&class->options);
+	infer_options_parse(class->task, PointerGetDatum(class->raw[2]), class->target, classified,
+						parameters_of(class->raw[1]), &class->options);
 	infer_places_make(class);
 	infer_route_prepare(class);
+}
+
+/* A class that the memo does not have. Leaves nothing behind if it raises. */
+static InferClass *
+make(InferMemo *memo, InferTask task, struct varlena *const raw[3], uint32 hash, Jsonb *classified)
+{
+	MemoryContext old = CurrentMemoryContext;
+	InferClass *class = infer_memo_class_new(memo, GetUserId(), task, raw, hash);
+
+	PG_TRY();
+	{
+		MemoryContextSwitchTo(class->context);
+		resolve(class, classified);
+		class->bytes = MemoryContextMemAllocated(class->context, true);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		infer_memo_class_discard(class);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(old);
+	return class;
+}
+
+/*
+ * The memo has no such class.  The model's classification functions run before there is one: they
+ * may call models themselves, and so make, and drop, classes of this memo, this one included.
+ */
+static InferClass *
+find_or_make(InferTask task, struct varlena *const raw[3])
+{
+	char *model = text_to_cstring((text *) raw[0]);
+	InferTarget *target = infer_resolve(model, task, GetUserId());
+	Jsonb *classified = NULL;
+	InferMemo *memo;
+	InferClass *class;
+	uint32 hash;
+
+	if (target->class_fns.n > 0)
+	{
+		check_stack_depth();
+		classified = infer_classify(target, (Jsonb *) raw[2], parameters_of(raw[1]));
+	}
+	memo = infer_memo_current();
+	class = infer_memo_class_find(memo, GetUserId(), task, raw, &hash);
+	return class != NULL ? class : make(memo, task, raw, hash, classified);
 }
 
 /*
@@ -102,25 +158,7 @@ infer_class_get(InferClient *client, const InferFunction *function, const Datum 
 		return class;
 	class = infer_memo_class_find(memo, userid, function->task, raw, &hash);
 	if (class == NULL)
-	{
-		MemoryContext old = CurrentMemoryContext;
-
-		class = infer_memo_class_new(memo, userid, function->task, raw, hash);
-		PG_TRY();
-		{
-			MemoryContextSwitchTo(class->context);
-			resolve(class);
-			class->bytes = MemoryContextMemAllocated(class->context, true);
-		}
-		PG_CATCH();
-		{
-			MemoryContextSwitchTo(old);
-			infer_memo_class_discard(class);
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		MemoryContextSwitchTo(old);
-	}
+		class = find_or_make(function->task, raw);
 	infer_memo_class_hold(class);
 	if (client->last_class != NULL)
 		infer_memo_class_release(client->last_class);

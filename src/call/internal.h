@@ -324,8 +324,10 @@ extern InferClass *infer_class_get(InferClient *client, const InferFunction *fun
 								   const Datum *args);
 
 /* options.c */
+/* classified: the header that takes the place of what setting, model and options say; or NULL.
+ * parameters: of the call, or NULL: it has none. */
 extern void infer_options_parse(InferTask task, Datum options, const InferTarget *target,
-								InferCallOptions *result);
+								Jsonb *classified, Jsonb *parameters, InferCallOptions *result);
 
 /* client.c */
 extern void infer_client_close_all(bool complain);
@@ -387,6 +389,12 @@ extern InferBatch *infer_copies_settle(InferBatch *batch, const InferFinding *fi
 extern void infer_copies_leave(InferBatch *batch);
 
 /* route.c */
+/* A place as routing sees it: what the catalogs say ... */
+extern void infer_route_describe(const InferPlacement *placement, bool permitted,
+								 InferRoutePlace *route);
+/* ... and what the route table knows. items: of a batch; 0 = not known. */
+extern void infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task,
+							 int items, int limit, int64 now_us, InferRoutePlace *route);
 /* What calls of the class ask of a place, and which places there are; raises if none can ever do.
  */
 extern void infer_route_prepare(InferClass *class);

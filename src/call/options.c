@@ -9,6 +9,7 @@
 #include "utils/guc.h"
 #include "utils/jsonb.h"
 
+#include "call/classify.h"
 #include "call/internal.h"
 #include "pg/report.h"
 
@@ -175,10 +176,20 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 								task == INFER_TASK_CALL ? "" : " (path only for infer.call)")));
 }
 
+/* The header as the model's functions left it takes the place of what the call itself says. */
+static void
+replace_header(InferHeader *header, const InferTarget *target, Jsonb *classified)
+{
+	infer_header_init(header);
+	header->route.min_version = target->min_version;
+	header->route.strategy = target->strategy;
+	infer_header_apply(header, classified);
+}
+
 /* Strings are in the current context. options is a detoasted or toasted jsonb datum. */
 void
-infer_options_parse(InferTask task, Datum options, const InferTarget *target,
-					InferCallOptions *result)
+infer_options_parse(InferTask task, Datum options, const InferTarget *target, Jsonb *classified,
+					Jsonb *parameters, InferCallOptions *result)
 {
 	const InferServer *server = target->places[0].server;
 	Jsonb *jb = DatumGetJsonbP(options);
@@ -221,6 +232,9 @@ infer_options_parse(InferTask task, Datum options, const InferTarget *target,
 		else if (token == WJB_VALUE && !infer_header_set(header, name, &value))
 			set_option(task, name, &value, result);
 	}
+	if (classified != NULL)
+		replace_header(header, target, classified);
+	infer_classify_times(target, parameters, &header->route.ts_range);
 	result->timeout_ms =
 		infer_header_timeout_ms(header, server->request_timeout_ms > 0 ? server->request_timeout_ms
 																	   : infer_guc_request_timeout);

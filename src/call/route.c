@@ -13,12 +13,12 @@
 #include "common/hashfn.h"
 
 #include "call/internal.h"
+#include "pg/health_weights.h"
 #include "pg/random.h"
 #include "pg/report.h"
 
 /* While all are down, this is how soon it shows that one is back. */
 #define LOOK_AGAIN_US 100000
-#define HEALTH_WEIGHT 10
 
 static InferRouteDecision decision; /* of the last look */
 static InferStagesStep step;
@@ -27,6 +27,23 @@ static uint64 turn;                 /* counts its requests */
 
 /* What the table says ---------------------------------------------------------------------------
  */
+
+void
+infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task, int items,
+				 int limit, int64 now_us, InferRoutePlace *route)
+{
+	route->state = dead ? INFER_PLACE_DEAD : infer_route_state(snapshot, now_us);
+	route->excluded = infer_queue_excluded(&snapshot->queue, now_us);
+	route->outstanding = snapshot->queue.outstanding;
+	route->penalty = snapshot->queue.penalty;
+	route->latency_us = infer_queue_latency_us(&snapshot->queue, task, items);
+	route->heard_us = snapshot->peer.alive_us;
+	route->in_flight = snapshot->queue.in_flight;
+	route->limit = limit;
+	route->duration_weight = snapshot->duration_weight;
+	route->node_load = snapshot->node_load;
+	route->node_health = snapshot->node_health;
+}
 
 /* What is known of a place now. */
 static void
@@ -39,35 +56,25 @@ look(const InferPlace *place, InferRoutePlace *route, const InferBatch *batch, i
 	route->state = INFER_PLACE_UP;
 	if (lane == NULL || !infer_route_snapshot(place->slot, &snapshot))
 		return;
-	route->state = infer_route_state(&snapshot, now);
-	if (infer_dead_is(&snapshot.dead, place->model_hash, class->target->set_version, now))
-		route->state = INFER_PLACE_DEAD;
+	infer_route_look(
+		&snapshot,
+		infer_dead_is(&snapshot.dead, place->model_hash, class->target->set_version, now),
+		class->task, class->task == INFER_TASK_EMBED ? batch->nanswers : 0, lane->limit, now,
+		route);
 	if (class->nplaces == 1 && route->state != INFER_PLACE_DRAINING)
 		route->state = INFER_PLACE_UP;
-	route->excluded = infer_queue_excluded(&snapshot.queue, now);
-	route->outstanding = snapshot.queue.outstanding;
-	route->penalty = snapshot.queue.penalty;
-	route->latency_us = infer_queue_latency_us(
-		&snapshot.queue, class->task, class->task == INFER_TASK_EMBED ? batch->nanswers : 0);
-	route->heard_us = snapshot.peer.alive_us;
-	route->in_flight = snapshot.queue.in_flight;
-	route->limit = lane->limit;
-	route->duration_weight = snapshot.duration_weight;
-	route->node_load = snapshot.node_load;
-	route->node_health = snapshot.node_health;
 }
 
-/* What the catalogs say of it. */
-static void
-describe(const InferPlace *place, InferRoutePlace *route)
+void
+infer_route_describe(const InferPlacement *placement, bool permitted, InferRoutePlace *route)
 {
-	const InferPlacement *placement = place->placement;
+	const InferServer *server = placement->server;
 
 	*route = (InferRoutePlace){
-		.server = placement->server->name,
-		.node = placement->server->node != NULL ? placement->server->node : placement->server->name,
+		.server = server->name,
+		.node = server->node != NULL ? server->node : server->name,
 		.service_class = placement->service_class,
-		.version = placement->version == INFER_VERSION_NONE ? 0 : placement->version,
+		.version = placement->version,
 		.weight = placement->weight,
 		.feeds = {placement->nfeeds, placement->feeds},
 		.ts_range = {.set = placement->ts_from != PG_INT64_MIN || placement->ts_to != PG_INT64_MAX,
@@ -75,9 +82,9 @@ describe(const InferPlace *place, InferRoutePlace *route)
 					 .to = placement->ts_to},
 		.primary = placement->is_primary,
 		.tier = placement->tier,
-		.permitted = place->barred == INFER_REASON_NONE,
+		.permitted = permitted,
 		.penalty = 1,
-		.health_weight = HEALTH_WEIGHT,
+		.health_weight = infer_health_weight(placement->service_class),
 	};
 }
 
@@ -106,7 +113,8 @@ infer_route_prepare(InferClass *class)
 	class->request = class->options.header.route;
 	class->routes = palloc0(sizeof(InferRoutePlace) * class->nplaces);
 	for (int i = 0; i < class->nplaces; i++)
-		describe(&class->places[i], &class->routes[i]);
+		infer_route_describe(class->places[i].placement,
+							 class->places[i].barred == INFER_REASON_NONE, &class->routes[i]);
 	infer_route_decide(&class->request, class->routes, class->nplaces, infer_now_us(), 0,
 					   &decision);
 	check(class);

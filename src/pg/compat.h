@@ -35,6 +35,15 @@
 #define infer_my_proc_number() ((int) MyProc->pgprocno)
 #endif
 
+/* 16 (commit c727f511bd7b) has one such function for all classes of objects. */
+#if PG_VERSION_NUM >= 160000
+#include "catalog/pg_proc.h"
+#define infer_function_aclcheck(funcid, roleid)                                                    \
+	object_aclcheck(ProcedureRelationId, (funcid), (roleid), ACL_EXECUTE)
+#else
+#define infer_function_aclcheck(funcid, roleid) pg_proc_aclcheck((funcid), (roleid), ACL_EXECUTE)
+#endif
+
 /* 17 (commit 50c67c2019ab) ties wait event sets to a resource owner; ours live as long as the
  * process. */
 #if PG_VERSION_NUM >= 170000

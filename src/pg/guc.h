@@ -67,6 +67,7 @@ extern double infer_guc_limiter_decrease_factor; /* superuser, 0.5 */
 extern int infer_guc_limiter_max_limit;          /* superuser, 0 = none */
 extern double infer_guc_limiter_min_limit;       /* superuser, 1; below 1 paces */
 extern int infer_guc_limiter_start;              /* superuser, 16 */
+extern char *infer_guc_locality;                 /* user, "" = nowhere */
 extern int infer_guc_long_timeout;               /* user, ms, 20 s */
 extern int infer_guc_long_weight;                /* reload, 1 */
 extern int infer_guc_max_admission_keys;         /* postmaster, 256 */

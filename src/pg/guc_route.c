@@ -18,6 +18,7 @@ int infer_guc_epic_timeout = 600000;
 int infer_guc_epic_weight = 2;
 bool infer_guc_hedge = false;
 int infer_guc_hedge_delay = 50;
+char *infer_guc_locality = NULL;
 int infer_guc_long_timeout = 20000;
 int infer_guc_long_weight = 1;
 int infer_guc_max_duration_weight = 2;
@@ -129,6 +130,10 @@ infer_guc_define_route(void)
 							&infer_guc_epic_timeout, 600000);
 	infer_health_weights_define();
 	define_hedge_settings();
+	DefineCustomStringVariable("pg_inference.locality", "Node that calls of this session are near.",
+							   "Its servers are asked first, unless two of them, or the only one, "
+							   "are bad. Empty: none is near.",
+							   &infer_guc_locality, "", PGC_USERSET, 0, NULL, NULL, NULL);
 	define_duration_timeout("pg_inference.long_timeout", "Timeout of calls of duration LONG.",
 							&infer_guc_long_timeout, 20000);
 	define_duration_timeout("pg_inference.medium_timeout", "Timeout of calls of duration MEDIUM.",

@@ -305,6 +305,23 @@ infer_header_begin(InferHeader *header)
 }
 
 bool
+infer_header_is_key(const char *key)
+{
+	static const char keys[] = INFER_HEADER_KEYS;
+	size_t length = strlen(key);
+
+	for (const char *p = keys; *p != '\0'; p += strspn(p, ", "))
+	{
+		size_t n = strcspn(p, ",");
+
+		if (n == length && strncmp(p, key, n) == 0)
+			return true;
+		p += n;
+	}
+	return false;
+}
+
+bool
 infer_header_set(InferHeader *header, const char *key, const JsonbValue *value)
 {
 	return set_key(header, &(Key){"option", key}, value);
@@ -353,6 +370,7 @@ infer_header_init(InferHeader *header)
 {
 	*header = (InferHeader){.priority = infer_guc_priority};
 	infer_route_request_init(&header->route);
+	header->route.locality = pstrdup(infer_guc_locality);
 	header->route.test_percent = infer_guc_test_percent;
 }
 

@@ -36,7 +36,7 @@ typedef struct InferHeader
 	int duration_place; /* ... likewise */
 } InferHeader;
 
-/* The built-in values; the priority and test_percent are the settings'. */
+/* The built-in values; locality, priority and test_percent are the settings'. */
 extern void infer_header_init(InferHeader *header);
 
 /* Lays a whole place over it: an object of nothing but routing keys. */
@@ -47,6 +47,9 @@ extern void infer_header_apply_setting(InferHeader *header);
  * it is no routing key. */
 extern void infer_header_begin(InferHeader *header);
 extern bool infer_header_set(InferHeader *header, const char *key, const JsonbValue *value);
+
+/* Is that the name of a routing key? */
+extern bool infer_header_is_key(const char *key);
 
 /* The place that says most decides: its timeout, else what its duration may take; where none says
  * either, usual_ms. */

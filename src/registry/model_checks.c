@@ -69,7 +69,7 @@ infer_check_ts_args(const InferField *field)
 						  &unused);
 }
 
-static bool
+bool
 infer_is_class_fn(Oid function)
 {
 	static const Oid wanted[] = {TEXTOID, JSONBOID, JSONBOID, JSONBOID};

@@ -75,6 +75,9 @@ extern void infer_model_drop(const char *name);
 /* Raises unless what is given of a model is fit for it; puts it as it is to be stored. */
 extern void infer_model_check_fields(const char *name, InferTask task, InferField *fields);
 
+/* Can it be one of a model's class_fns? */
+extern bool infer_is_class_fn(Oid function);
+
 /* Locks the model's row until the end of the transaction and checks that the caller owns it. */
 extern void infer_model_lock(const char *name);
 /* After a change of prices or placements: prices are for the owner of each server to say. */

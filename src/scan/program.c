@@ -17,16 +17,8 @@
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 
+#include "pg/compat.h"
 #include "scan/state.h"
-
-/* 16 (commit c727f511bd7b) has one such function for all classes of objects. */
-#if PG_VERSION_NUM >= 160000
-#include "catalog/pg_proc.h"
-#define function_aclcheck(funcid, roleid)                                                          \
-	object_aclcheck(ProcedureRelationId, (funcid), (roleid), ACL_EXECUTE)
-#else
-#define function_aclcheck(funcid, roleid) pg_proc_aclcheck((funcid), (roleid), ACL_EXECUTE)
-#endif
 
 /* Scan tuple columns (from 1) that an expression reads; a whole-row reference reads all. */
 static Bitmapset *
@@ -244,7 +236,7 @@ infer_program_check_privileges(InferScanState *scan)
 		if (scan->steps[n++].kind != INFER_STEP_CALL)
 			continue;
 		funcid = castNode(FuncExpr, linitial((List *) lfirst(lc)))->funcid;
-		result = function_aclcheck(funcid, GetUserId());
+		result = infer_function_aclcheck(funcid, GetUserId());
 		if (result != ACLCHECK_OK)
 			aclcheck_error(result, OBJECT_FUNCTION, get_func_name(funcid));
 		InvokeFunctionExecuteHook(funcid);
