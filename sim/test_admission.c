@@ -73,7 +73,8 @@ test_fail_P57_probe(void)
 	bool tell;
 
 	setup(8);
-	infer_admission_configure(&a, NODES, &config, now, &tell); /* of the monitor, the last counts */
+	/* of the monitor, the last counts */
+	(void) infer_admission_configure(&a, NODES, &config, &(InferConfigurer){0}, now, &tell);
 	for (int i = 0; i < 3; i++)
 	{
 		CHECK(infer_admission_take(&a, nodes, 1, &usual, now, &permit, &stamp) == 1);

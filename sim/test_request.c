@@ -296,6 +296,42 @@ test_size_errors(void)
 }
 
 static void
+test_fail_P42_model_words(void)
+{
+	static const struct
+	{
+		int status;
+		const char *body;
+		bool model;
+		bool loading;
+	} rows[] = {
+		{404, "{\"error\":{\"message\":\"x\",\"code\":\"model_not_found\"}}", true, false},
+		{404, "{\"error\":{\"message\":\"The model `m` does not exist.\"}}", true, false},
+		{404, "{\"error\":\"model 'm' not found, try pulling it first\"}", true, false},
+		{404, "{\"error\":{\"message\":\"no such endpoint\",\"code\":\"not_found\"}}", false,
+		 false},
+		{404, "{\"detail\":\"Not Found\"}", false, false},
+		{404, "", false, false},
+		{400, "{\"error\":{\"message\":\"x\",\"code\":\"model_not_found\"}}", false, false},
+		{503, "{\"error\":{\"code\":503,\"message\":\"Loading model\"}}", false, true},
+		{503, "{\"error\":\"Model m is currently loading\",\"estimated_time\":20}", false, true},
+		{503, "{\"error\":{\"message\":\"busy\"},\"input\":\"loading\"}", false, false},
+		{503, "", false, false},
+		{500, "{\"error\":{\"message\":\"Loading model\"}}", false, false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	{
+		size_t len = strlen(rows[i].body);
+
+		CHECK_ROW(infer_provider_says_model(rows[i].status, rows[i].body, len) == rows[i].model,
+				  rows[i].body);
+		CHECK_ROW(infer_provider_is_loading(rows[i].status, rows[i].body, len) == rows[i].loading,
+				  rows[i].body);
+	}
+}
+
+static void
 test_fail_P9_quota_errors(void)
 {
 	const struct
@@ -338,5 +374,6 @@ main(void)
 	TEST(rpc_G6_error_text_boundaries);
 	TEST(size_errors);
 	TEST(fail_P9_quota_errors);
+	TEST(fail_P42_model_words);
 	return tap_done();
 }

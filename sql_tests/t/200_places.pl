@@ -175,6 +175,13 @@ is(outcome('server, reason, attempts', $m, 'again', '"retry": "ambiguous"', $wan
 	"a2.$n||2", '... but with retry ambiguous it is');
 is(requests(), '2 1 0 0', '... and nobody else was asked');
 
+# nor does a key help that only the other one has seen
+given(a1 => ['fault_lost=100']);
+$m = model('complete', idempotency => 'honoured');
+is( outcome('reason, attempts', $m, 'with a key', '"idempotency_key": true', preferring($m, qw(a1 a2))),
+	'disconnected|1', 'fail_P55: a server knows no keys that another one has seen');
+is(requests(), '1 0 0 0', '... so it is not asked');
+
 # ----------------------------------------------------------------------------------------------
 # fail_P42, fail_P58: a server that does not have the model is left out; when none has it, that is
 # an error of its own, at once.

@@ -238,5 +238,6 @@ infer_options_parse(InferTask task, Datum options, const InferTarget *target, Js
 	result->timeout_ms =
 		infer_header_timeout_ms(header, server->request_timeout_ms > 0 ? server->request_timeout_ms
 																	   : infer_guc_request_timeout);
-	result->rule.key_honoured = result->idempotent && server->keys_honoured;
+	/* of several servers, none knows the keys that another one has seen */
+	result->rule.key_honoured = result->idempotent && target->nplaces == 1 && server->keys_honoured;
 }
