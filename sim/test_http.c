@@ -357,20 +357,20 @@ test_get(void)
 	   "after a GET a POST is one");
 	ok(strcmp(infer_transfer_result(transfer)->address, "127.0.0.1") == 0,
 	   "the address that it was sent to");
-	ok(infer_transfer_result(transfer)->watched[0] == '\0', "no header is watched");
+	ok(infer_transfer_result(transfer)->incarnation[0] == '\0', "no incarnation is asked for");
 	give_back(transfer);
 	connections = atomic_load(&bad.connections);
 	give_back(run(&r));
 	ok(atomic_load(&bad.connections) == connections, "... and its connection is kept");
 
 	r.url = bad_url("/rate");
-	r.watch_header = "X-RateLimit-Remaining-Requests";
+	r.incarnation_header = "X-RateLimit-Remaining-Requests";
 	transfer = run(&r);
-	ok(strcmp(infer_transfer_result(transfer)->watched, "3") == 0, "a watched header");
+	ok(strcmp(infer_transfer_result(transfer)->incarnation, "3") == 0, "what the header says");
 	give_back(transfer);
 	r.url = bad_url("/ok");
 	transfer = run(&r);
-	ok(infer_transfer_result(transfer)->watched[0] == '\0', "... that is not there");
+	ok(infer_transfer_result(transfer)->incarnation[0] == '\0', "... that is not there");
 	give_back(transfer);
 }
 

@@ -89,7 +89,7 @@ void stats_print(struct buf *b)
     N("connections", stats.connections); N("open_connections", stats.connections_now);
     N("max_open_connections", stats.connections_max);
     N("requests_on_reused_connections", stats.reused); N("max_requests_of_a_connection", stats.of_a_connection_max);
-    N("probes", stats.probes); N("model_lists", stats.model_lists); N("probes_with_key", stats.probes_with_key);
+    N("probes", stats.probes); N("model_lists", stats.model_lists); N("metrics", stats.metrics); N("probes_with_key", stats.probes_with_key);
     N("stalled_connections", stats.stalled);
     N("bytes_in", stats.bytes_in); N("bytes_out", stats.bytes_out);
     F("span_ms", stats.last > stats.first ? (double)(stats.last - stats.first) / MS : 0);

@@ -115,12 +115,24 @@ static void handle_sizes(struct req *r)
     reply_ok(r);
 }
 
+/* good: the answer behind its opening brace. */
 static void handle_probe(struct req *r, double status, const char *good)
 {
     stats.probes_with_key += r->with_key;
     if (status == 0) return;
     if (status != 200) { reply_error(r, (int)status, "not_well", "as the settings say"); return; }
+    render_open(&r->out);
     buf_str(&r->out, good);
+    reply_ok(r);
+}
+
+/* What a scraper of Prometheus would see. */
+static void handle_metrics(struct req *r)
+{
+    stats.metrics++;
+    buf_str(&r->out, "# HELP mock_requests_total API calls that arrived.\n# TYPE mock_requests_total counter\n");
+    buf_fmt(&r->out, "mock_requests_total %" PRIu64 "\n", stats.requests);
+    if (set.incarnation[0]) buf_fmt(&r->out, "process_start_time_seconds{run=\"\"} %s\n", set.incarnation);
     reply_ok(r);
 }
 
@@ -147,10 +159,11 @@ void handle(struct req *r)
     else if (!strcmp(r->path, "/reset")) { stats_reset(); schedule_clear(); buf_str(&r->out, "{}\n"); reply_ok(r); }
     else if (!strcmp(r->path, "/health")) {
         stats.probes++;
-        handle_probe(r, set.health_status, "{\"status\":\"ok\"}\n");
+        handle_probe(r, set.health_status, "\"status\":\"ok\"}\n");
     } else if (!strcmp(r->path, "/v1/models")) {
         stats.model_lists++;
         handle_probe(r, set.models_status,
-                     "{\"object\":\"list\",\"data\":[{\"id\":\"mock\",\"object\":\"model\",\"owned_by\":\"mockd\"}]}\n");
-    } else reply_error(r, 404, "not_found", "no such endpoint");
+                     "\"object\":\"list\",\"data\":[{\"id\":\"mock\",\"object\":\"model\",\"owned_by\":\"mockd\"}]}\n");
+    } else if (!strcmp(r->path, "/metrics")) handle_metrics(r);
+    else reply_error(r, 404, "not_found", "no such endpoint");
 }

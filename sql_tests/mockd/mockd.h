@@ -198,7 +198,7 @@ extern struct stats {
     uint64_t requests, ok, rejected, failed, faults, abandoned;
     uint64_t executed, prompt_tokens, completion_tokens, duplicate_request_ids;
     uint64_t connections, connections_now, connections_max, bytes_in, bytes_out;
-    uint64_t probes, model_lists, probes_with_key;
+    uint64_t probes, model_lists, metrics, probes_with_key;
     uint64_t reused, of_a_connection_max, stalled, of_fault[FAULT_end];
     uint64_t in_flight, in_flight_max, queued, queued_max, busy;
     double busy_ns, wait_ns, capacity_ns;
@@ -273,6 +273,7 @@ double req_jitter(struct req *r);
 /* render.c */
 
 bool reply_is_words(void);
+void render_open(struct buf *b);
 void render_answer(struct req *r);
 void render_event(struct req *r, struct buf *b, bool last);
 

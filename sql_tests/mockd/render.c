@@ -136,9 +136,20 @@ static void render_text(struct req *r, struct buf *b, const struct item *it)
     else for (size_t i = 0, n = r->fault == FAULT_cutoff ? (r->tokens + 1) / 2 : r->tokens; i < n; i++) render_word(b, it->hash, i);
 }
 
+/* The begin of an object that says which run of the server made it. */
+void render_open(struct buf *b)
+{
+    buf_str(b, "{");
+    if (!set.incarnation[0]) return;
+    buf_str(b, "\"system_fingerprint\":\"");
+    buf_json(b, set.incarnation, strlen(set.incarnation));
+    buf_str(b, "\",");
+}
+
 static void render_head(struct req *r, struct buf *b, const char *object)
 {
-    buf_fmt(b, "{\"id\":\"mock-%016" PRIx64 "\",\"object\":\"%s\",\"created\":1700000000,\"model\":\"", r->items[0].hash, object);
+    render_open(b);
+    buf_fmt(b, "\"id\":\"mock-%016" PRIx64 "\",\"object\":\"%s\",\"created\":1700000000,\"model\":\"", r->items[0].hash, object);
     buf_json(b, r->model, r->model_len);
     buf_str(b, "\",");
 }
@@ -184,7 +195,10 @@ void render_answer(struct req *r)
     struct buf *b = &r->out;
     size_t n = r->n_items - (r->fault == FAULT_count || r->fault == FAULT_noindexshort), shown = 0;
     if (r->fault == FAULT_binary) { render_binary(r); return; }
-    if (r->api == API_EMBEDDINGS) buf_str(b, "{\"object\":\"list\",\"data\":[");
+    if (r->api == API_EMBEDDINGS) {
+        render_open(b);
+        buf_str(b, "\"object\":\"list\",\"data\":[");
+    }
     else {
         render_head(r, b, r->api == API_CHAT ? "chat.completion" : "text_completion");
         buf_str(b, "\"choices\":[");

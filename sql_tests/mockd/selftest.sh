@@ -30,6 +30,9 @@ set_ "health_status=503&models_status=404"
 check unhealthy "503 404" "$(code /health) $(code /v1/models)"
 set_ incarnation=first
 check incarnation first "$(curl -s -D - -o /dev/null "$url/health" | tr -d '\r' | sed -n 's/^X-Incarnation: //p')"
+check fingerprints "first first first first" "$(for path in /health /v1/models; do curl -s "$url$path" | json "d['system_fingerprint']"; done | tr '\n' ' ')$(embed '{"input":"a"}' |
+    json "d['system_fingerprint']") $(curl -s "$url/v1/chat/completions" -d '{"messages":[{"role":"user","content":"x"}]}' | json "d['system_fingerprint']")"
+check metrics 'process_start_time_seconds{run=""} first' "$(curl -s "$url/metrics" | grep '^process')"
 set_ health_status=0
 check unanswered 28 "$(status -m 0.3 "$url/health")"
 set_ ""

@@ -19,7 +19,7 @@ const struct string_setting string_settings[] = {
     {"redirect_to", set.redirect_to, sizeof set.redirect_to, "http://127.0.0.1:5432/", "where fault redirect points"},
     {"refusals", set.refusals, sizeof set.refusals, "418", "statuses of fault status, separated by commas"},
     {"failures", set.failures, sizeof set.failures, "500", "statuses of fault donestatus, separated by commas"},
-    {"incarnation", set.incarnation, sizeof set.incarnation, "", "if not empty, the header X-Incarnation of every answer (HTTP/1.1)"},
+    {"incarnation", set.incarnation, sizeof set.incarnation, "", "if not empty, which run of the server this is: header X-Incarnation (HTTP/1.1), system_fingerprint, a metric"},
     {"api_key", set.api_key, sizeof set.api_key, "", "if not empty, 'Authorization: Bearer KEY' is required"},
 };
 const size_t string_settings_count = ARRAY_LEN(string_settings);

@@ -31,9 +31,10 @@ typedef struct InferWatch
 	int64 next_us;     /* when the next probe is due */
 	bool other_path;   /* its usual path is not there */
 	InferNameWatch name;
-	InferTransfer *transfer; /* of the probe that runs; NULL = none does */
+	InferTransfer *transfer; /* of the probe that runs, or what follows it; NULL = none does */
 	int64 sent_us;
 	InferEgress egress;            /* the running probe's, as the next */
+	bool asks_metrics;             /* the transfer is for its metrics, not its health */
 	char header[INFER_ROUTE_TEXT]; /* that says which incarnation answers */
 } InferWatch;
 

@@ -13,7 +13,8 @@
  * calls tell it.
  *
  * The usual path is /health; where there is none, the list of models, which every server of that
- * API has.
+ * API has.  Which incarnation answers is in that answer, or, where it is a metric, in one more,
+ * which is asked for after each probe that was answered.
  *
  * Which probe of which server: the transfer carries its watch, and the watch says whom it is about.
  * A slot that has become another server's drops the probe of the first.
@@ -24,6 +25,7 @@
 #include "pg/clock.h"
 #include "pg/guc.h"
 #include "pg/random.h"
+#include "provider/incarnation.h"
 #include "registry/secrets.h"
 #include "shmem/gateway.h"
 #include "utils/memutils.h"
@@ -32,12 +34,14 @@
 #define ANSWER_MAX        (64 * 1024)
 #define ANSWER_TIMEOUT_MS 10000 /* a probe that takes longer says nothing more */
 #define USUAL_PATH        "/health"
+#define METRICS_PATH      "/metrics"
+#define METRICS_MAX       (1024 * 1024)
+#define FINE              200
 #define NOT_FOUND         404
 /* Between two looks at the table, which has many slots: at least, where there is no news; at most,
  * for servers that are used again. */
 #define LOOK_PAUSE_US 50000
 #define LOOK_AGAIN_US 1000000
-#define HEADER_OPTION "header:" /* an incarnation that answers have in a header */
 
 static InferTransport *transport;
 static InferWatch *watches; /* by slot */
@@ -89,18 +93,23 @@ watch_of(const InferRouteEntry *entry)
 	return watch;
 }
 
-/* scheme://host:port, as far as the server's url names it, and the path; palloc'd. */
+/* scheme://host:port, as the server's url has it; palloc'd. */
+static char *
+origin(const InferRouteIdentity *identity)
+{
+	const char *host = strstr(identity->url, "://") + 3;
+
+	return pnstrdup(identity->url, host - identity->url + strcspn(host, "/"));
+}
+
 static char *
 probe_url(const InferRouteIdentity *identity, const InferWatch *watch)
 {
-	const char *host = strstr(identity->url, "://") + 3;
-	int origin = (int) (host - identity->url) + (int) strcspn(host, "/");
-
 	if (identity->health_path[0] != '\0')
-		return psprintf("%.*s%s", origin, identity->url, identity->health_path);
+		return psprintf("%s%s", origin(identity), identity->health_path);
 	if (watch->other_path)
 		return psprintf("%s/models", identity->url);
-	return psprintf("%.*s" USUAL_PATH, origin, identity->url);
+	return psprintf("%s" USUAL_PATH, origin(identity));
 }
 
 /* Ends a probe, be it made or not. */
@@ -125,32 +134,40 @@ conclude_unmade(InferWatch *watch, InferReason reason)
 	conclude(watch, &probe, INFER_PROBE_SILENT);
 }
 
-/* The name of the header that says which incarnation the server is; NULL = none does. */
-static const char *
-incarnation_header(InferWatch *watch, const InferRouteIdentity *identity)
+/* Which incarnation the server is: where its answers say it, and under which name. */
+static InferIncarnationPlace
+incarnation_place(const InferRouteEntry *entry, const char **name)
 {
-	size_t len = strlen(HEADER_OPTION);
+	return infer_incarnation_place(entry->identity.incarnation, name);
+}
 
-	if (strncmp(identity->incarnation, HEADER_OPTION, len) != 0)
+/* The name of the header that says it; NULL = none does. */
+static const char *
+incarnation_header(InferWatch *watch, const InferRouteEntry *entry)
+{
+	const char *name;
+
+	if (incarnation_place(entry, &name) != INFER_INCARNATION_HEADER)
 		return NULL;
-	strlcpy(watch->header, identity->incarnation + len, sizeof(watch->header));
+	strlcpy(watch->header, name, sizeof(watch->header));
 	return watch->header;
 }
 
-static void
-send_probe(InferWatch *watch, const InferRouteEntry *entry, const InferSecrets *secrets)
+static InferReason
+send_request(InferWatch *watch, const InferRouteEntry *entry, const InferSecrets *secrets,
+			 const char *url, size_t answer_max)
 {
 	InferHttpRequest request = {
-		.url = probe_url(&entry->identity, watch),
+		.url = url,
 		.get = true,
 		.own_connection = true,
 		.tls = {.authorities = secrets->authorities,
 				.authorities_len = secrets->authorities ? strlen(secrets->authorities) : 0},
 		.connect_timeout_ms = infer_guc_probe_connect_timeout,
 		.timeout_ms = ANSWER_TIMEOUT_MS,
-		.max_response_size = ANSWER_MAX,
+		.max_response_size = answer_max,
 		.max_idle_s = 1,
-		.watch_header = incarnation_header(watch, &entry->identity),
+		.incarnation_header = incarnation_header(watch, entry),
 		.check_address = infer_egress_address,
 		.check_arg = &watch->egress,
 		.user = watch,
@@ -159,12 +176,12 @@ send_probe(InferWatch *watch, const InferRouteEntry *entry, const InferSecrets *
 	infer_resolver_prepare(&watch->name, entry, watch->sent_us, &request);
 	request.timeout_ms += request.connect_timeout_ms;
 	watch->transfer = infer_transport_submit(transport, &request);
-	if (watch->transfer == NULL)
-		conclude_unmade(watch, INFER_REASON_INTERNAL);
+	return watch->transfer != NULL ? INFER_REASON_NONE : INFER_REASON_INTERNAL;
 }
 
-static void
-start_probe(InferWatch *watch, const InferRouteEntry *entry, int64 now)
+/* Asks the server, under the rules that calls have.  Another reason than NONE: it was not asked. */
+static InferReason
+ask(InferWatch *watch, const InferRouteEntry *entry, const char *url, size_t answer_max)
 {
 	static const InferCredential nobody = {0};
 	const InferRouteIdentity *identity = &entry->identity;
@@ -176,21 +193,65 @@ start_probe(InferWatch *watch, const InferRouteEntry *entry, int64 now)
 	InferSecrets secrets = {0};
 	char *detail;
 
-	watch->sent_us = now;
 	infer_egress_init(&watch->egress, &server);
 	if (!infer_egress_host(&server))
-		conclude_unmade(watch, INFER_REASON_EGRESS_DENIED);
-	else if (infer_certificates_read(&server, &nobody, CurrentMemoryContext, &secrets, &detail) !=
-			 INFER_REASON_NONE)
-		conclude_unmade(watch, INFER_REASON_CERTIFICATE_UNUSABLE);
+		return INFER_REASON_EGRESS_DENIED;
+	if (infer_certificates_read(&server, &nobody, CurrentMemoryContext, &secrets, &detail) !=
+		INFER_REASON_NONE)
+		return INFER_REASON_CERTIFICATE_UNUSABLE;
+	return send_request(watch, entry, &secrets, url, answer_max);
+}
+
+static void
+start_probe(InferWatch *watch, const InferRouteEntry *entry, int64 now)
+{
+	InferReason reason;
+
+	watch->sent_us = now;
+	watch->asks_metrics = false;
+	reason = ask(watch, entry, probe_url(&entry->identity, watch), ANSWER_MAX);
+	if (reason != INFER_REASON_NONE)
+		conclude_unmade(watch, reason);
+}
+
+/* After a probe, where it is a metric that says which incarnation has answered it. */
+static void
+start_metrics(InferWatch *watch, const InferRouteEntry *entry)
+{
+	watch->asks_metrics = true;
+	(void) ask(watch, entry, psprintf("%s" METRICS_PATH, origin(&entry->identity)), METRICS_MAX);
+}
+
+static void
+finish_metrics(const InferWatch *watch, const InferRouteEntry *entry)
+{
+	const InferHttpResult *result = infer_transfer_result(watch->transfer);
+	char incarnation[INFER_INCARNATION_MAX];
+	const char *name;
+
+	if (incarnation_place(entry, &name) != INFER_INCARNATION_METRIC || result->wire.status != FINE)
+		return;
+	infer_provider_read_metric(result->body->data, result->body->len, name, incarnation);
+	infer_route_said(watch->ref, incarnation, watch->sent_us);
+}
+
+/* Which incarnation has answered a probe, by its header or its body; "": it does not say. */
+static void
+read_incarnation(const InferRouteEntry *entry, const InferHttpResult *result, char *incarnation)
+{
+	const char *name;
+
+	if (incarnation_place(entry, &name) == INFER_INCARNATION_FIELD)
+		infer_provider_read_field(result->body->data, result->body->len, name, incarnation);
 	else
-		send_probe(watch, entry, &secrets);
+		memcpy(incarnation, result->incarnation, INFER_INCARNATION_MAX);
 }
 
 static void
 finish_probe(InferWatch *watch, const InferRouteEntry *entry, int64 now)
 {
 	const InferHttpResult *result = infer_transfer_result(watch->transfer);
+	char incarnation[INFER_INCARNATION_MAX];
 	InferProbeHealth health = infer_probe_judge(&result->wire);
 	InferRouteProbe probe = {
 		.reason = infer_proof_classify(&result->wire).reason,
@@ -198,9 +259,10 @@ finish_probe(InferWatch *watch, const InferRouteEntry *entry, int64 now)
 		.behind = health == INFER_PROBE_BEHIND,
 		.untold = health == INFER_PROBE_ANSWERS,
 		.address = infer_resolver_note(&watch->name, entry, result, now),
-		.incarnation = result->watched[0] != '\0' ? result->watched : NULL,
+		.incarnation = incarnation,
 	};
 
+	read_incarnation(entry, result, incarnation);
 	if (health == INFER_PROBE_READY || health == INFER_PROBE_BEHIND)
 		probe.reason = INFER_REASON_NONE;
 	conclude(watch, &probe, health);
@@ -210,6 +272,24 @@ finish_probe(InferWatch *watch, const InferRouteEntry *entry, int64 now)
 		watch->other_path = true;
 		watch->next_us = now;
 	}
+}
+
+/* A transfer of the server's has ended. Another one may follow at once. */
+static void
+take_end(InferWatch *watch, const InferRouteEntry *entry, int64 now)
+{
+	const char *name;
+	bool answered = infer_transfer_result(watch->transfer)->wire.status > 0;
+	bool follows = !watch->asks_metrics && answered &&
+				   incarnation_place(entry, &name) == INFER_INCARNATION_METRIC;
+
+	if (watch->asks_metrics)
+		finish_metrics(watch, entry);
+	else
+		finish_probe(watch, entry, now);
+	drop_probe(watch);
+	if (follows)
+		start_metrics(watch, entry);
 }
 
 static void
@@ -225,8 +305,9 @@ collect(int64 now)
 
 		if (infer_route_entry(watch->ref.slot, &entry) &&
 			entry.ref.generation == watch->ref.generation)
-			finish_probe(watch, &entry, now);
-		drop_probe(watch);
+			take_end(watch, &entry, now);
+		else
+			drop_probe(watch);
 		next_look_us = Min(next_look_us, some_wait ? now : watch->next_us);
 	}
 }

@@ -438,7 +438,7 @@ infer_transfer_prepare(InferTransfer *transfer, const InferHttpRequest *request)
 	transfer->user = request->user;
 	transfer->check_address = request->check_address;
 	transfer->check_arg = request->check_arg;
-	transfer->watch_header = request->watch_header;
+	transfer->incarnation_header = request->incarnation_header;
 	transfer->body_len = request->get ? 0 : request->body_len;
 	transfer->started_us = infer_monotonic_us();
 	transfer->handshake = false;

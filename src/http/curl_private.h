@@ -71,7 +71,7 @@ struct InferTransfer
 	struct curl_slist secret;
 	size_t secret_len;
 
-	const char *watch_header;
+	const char *incarnation_header;
 
 	/* what this request's name is said to stand for: a list of one, or of none */
 	struct curl_slist resolve;

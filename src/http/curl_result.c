@@ -165,15 +165,6 @@ header_text(CURL *easy, const char *name)
 	return header->value;
 }
 
-static void
-copy_text(char *into, size_t size, const char *text)
-{
-	size_t len = strnlen(text, size - 1);
-
-	memcpy(into, text, len);
-	into[len] = '\0';
-}
-
 /* What many servers say of the caller's minute. */
 static InferHttpRate
 rate_of(CURL *easy)
@@ -257,9 +248,12 @@ infer_transfer_conclude(InferTransfer *transfer, CURLcode code)
 	if (wire->status != 0)
 	{
 		result->rate = rate_of(easy);
-		if (transfer->watch_header != NULL)
-			copy_text(result->watched, sizeof(result->watched),
-					  header_text(easy, transfer->watch_header));
+		if (transfer->incarnation_header != NULL)
+		{
+			const char *said = header_text(easy, transfer->incarnation_header);
+
+			infer_incarnation_put(result->incarnation, said, strlen(said));
+		}
 		result->latin1 = infer_header_is_latin1(header_text(easy, "Content-Type"));
 	}
 	describe(transfer, code);

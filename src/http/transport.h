@@ -13,6 +13,7 @@
 #define INFER_HTTP_TRANSPORT_H
 
 #include "core/buf.h"
+#include "core/incarnation.h"
 #include "core/proof.h"
 
 typedef struct InferTransport InferTransport;
@@ -39,13 +40,13 @@ typedef struct InferHttpRequest
 	/* The IP address that the url's host has, for this request and those that follow; borrowed
 	 * until submit returns.  NULL: it is looked up, unless the library remembers it. */
 	const char *address;
-	bool fresh_lookup;          /* without address: nothing is remembered */
-	bool own_connection;        /* on a connection of its own, which is closed afterwards */
-	const char *watch_header;   /* the answer's header of that name is handed out; NULL: none;
-								 * borrowed until the transfer is released */
-	const char *const *headers; /* NULL-terminated "Name: value" lines, copied; besides
-								 * Content-Type: application/json, which is always sent */
-	const char *secret_header;  /* "Authorization: Bearer ..." or NULL; copied, wiped on release */
+	bool fresh_lookup;              /* without address: nothing is remembered */
+	bool own_connection;            /* on a connection of its own, which is closed afterwards */
+	const char *incarnation_header; /* in which the answer says which run of the server gave it;
+									 * NULL: in none; borrowed until the transfer is released */
+	const char *const *headers;     /* NULL-terminated "Name: value" lines, copied; besides
+									 * Content-Type: application/json, which is always sent */
+	const char *secret_header; /* "Authorization: Bearer ..." or NULL; copied, wiped on release */
 	InferHttpTls tls; /* copied, the identity wiped on release; a connection that was made with
 					   * another one is not used */
 	const char *body; /* borrowed until the transfer is released */
@@ -70,7 +71,6 @@ typedef struct InferHttpRate
 } InferHttpRate;
 
 #define INFER_ADDRESS_LEN 46 /* INET6_ADDRSTRLEN */
-#define INFER_WATCHED_MAX 65 /* with its NUL */
 
 /* What is known of a finished transfer; valid until release. */
 typedef struct InferHttpResult
@@ -88,8 +88,8 @@ typedef struct InferHttpResult
 	size_t bytes_sent;     /* of the body */
 	size_t bytes_received; /* of the body, as it travelled */
 	bool reused_connection;
-	char address[INFER_ADDRESS_LEN]; /* that it was sent to, if it left; "" */
-	char watched[INFER_WATCHED_MAX]; /* the watched header's value, cut; "" if there is none */
+	char address[INFER_ADDRESS_LEN];         /* that it was sent to, if it left; "" */
+	char incarnation[INFER_INCARNATION_MAX]; /* as its header says; "": it does not */
 } InferHttpResult;
 
 /* NULL without memory or descriptors. max_connections: idle ones kept. */

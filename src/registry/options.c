@@ -14,6 +14,7 @@
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
 #include "commands/defrem.h"
+#include "core/incarnation.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "pg/guc.h"
@@ -130,19 +131,14 @@ infer_apply_health_path(const char *name, const char *value, InferServer *server
 static void
 infer_apply_incarnation(const char *name, const char *value, InferServer *server)
 {
-	static const char *const places[] = {"header:", "field:", "metric:"};
+	const char *where;
+	InferIncarnationPlace place = infer_incarnation_place(value, &where);
 
 	server->incarnation = infer_read_word(name, value, INFER_MAX_TEXT);
-	for (int i = 0; i < lengthof(places); i++)
-	{
-		size_t len = strlen(places[i]);
-
-		if (strncmp(value, places[i], len) == 0 && value[len] != '\0' &&
-			strpbrk(value + len, i == 1 ? " \"\\" : " \"\\:{}(),;") == NULL)
-			return;
-	}
-	infer_bad_value(name, value,
-					"header:NAME, field:NAME or metric:NAME, such as header:x-boot-id");
+	if (place == INFER_INCARNATION_NOWHERE ||
+		strpbrk(where, place == INFER_INCARNATION_FIELD ? " \"\\" : " \"\\:{}(),;") != NULL)
+		infer_bad_value(name, value,
+						"header:NAME, field:NAME or metric:NAME, such as header:x-boot-id");
 }
 
 static void

@@ -30,15 +30,15 @@
 #include "postgres.h"
 
 #include "core/histogram.h"
+#include "core/incarnation.h"
 #include "core/peer.h"
 #include "core/queue_model.h"
 #include "core/route.h"
 #include "core/types.h"
 
-#define INFER_ROUTE_IDLE_US   INT64CONST(600000000)
-#define INFER_ROUTE_TEXT      128 /* bytes of a text with its NUL */
-#define INFER_ROUTE_URL       256
-#define INFER_INCARNATION_MAX 65 /* ... of an incarnation */
+#define INFER_ROUTE_IDLE_US INT64CONST(600000000)
+#define INFER_ROUTE_TEXT    128 /* bytes of a text with its NUL */
+#define INFER_ROUTE_URL     256
 
 /* Slot and generation; plain data, good to keep. slot < 0: none. */
 typedef struct InferRouteRef
@@ -111,7 +111,7 @@ typedef struct InferRouteOutcome
 	int64 units;             /* rows of the batch, or tokens generated; <= 0: not known */
 	int64 retry_after_us;    /* <= 0: none */
 	double penalty;          /* as the server said; <= 0: it did not */
-	const char *incarnation; /* as the answer said; NULL = it did not */
+	const char *incarnation; /* as the answer said, by infer_incarnation_put(); NULL: it did not */
 } InferRouteOutcome;
 
 /* Things that are counted one by one. */
@@ -133,7 +133,7 @@ typedef struct InferRouteProbe
 	int64 sent_us;           /* when it began */
 	int64 next_us;           /* when the next one is due */
 	const char *address;     /* that it connected to; NULL = it did not */
-	const char *incarnation; /* NULL = not said */
+	const char *incarnation; /* NULL or "" = not said */
 } InferRouteProbe;
 
 /* All of a slot, for the gateway and for views. */
@@ -209,6 +209,8 @@ extern void infer_route_forget(InferRouteRef ref);
  */
 
 extern void infer_route_probed(InferRouteRef ref, const InferRouteProbe *probe);
+/* What was asked then says which incarnation answers, and nothing else; "" = it does not say. */
+extern void infer_route_said(InferRouteRef ref, const char *incarnation, int64 sent_us);
 /* Moves the next probe without one. */
 extern void infer_route_probe_at(InferRouteRef ref, int64 next_us);
 /* How much of it is in use, 0 to 1; once a tick. */

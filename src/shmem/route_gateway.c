@@ -47,7 +47,19 @@ infer_route_probed(InferRouteRef ref, const InferRouteProbe *probe)
 		infer_route_note_behind(slot, probe->behind, now);
 	if (probe->behind)
 		infer_queue_exclude(&slot->now.queue, 0, now, draw);
-	infer_route_note_incarnation(slot, probe->incarnation);
+	infer_route_note_incarnation(slot, probe->incarnation, probe->sent_us, now);
+	infer_route_unlock(ref.slot);
+}
+
+void
+infer_route_said(InferRouteRef ref, const char *incarnation, int64 sent_us)
+{
+	int64 now = infer_now_us();
+	InferRouteSlot *slot = infer_route_lock(ref, LW_EXCLUSIVE);
+
+	if (slot == NULL)
+		return;
+	infer_route_note_incarnation(slot, incarnation, sent_us, now);
 	infer_route_unlock(ref.slot);
 }
 

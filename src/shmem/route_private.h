@@ -31,7 +31,8 @@ typedef struct InferRouteSlot
 	char address[INFER_ROUTE_TEXT];
 	int64 address_us;
 	char incarnation[INFER_INCARNATION_MAX];
-	int64 incarnations; /* changes of it */
+	int64 incarnation_us; /* it was heard of first then */
+	int64 incarnations;   /* changes of it */
 	int64 answered_us;
 	int64 answers;
 	InferReason last_error;
@@ -48,10 +49,11 @@ extern InferRouteSlot *infer_route_lock(InferRouteRef ref, LWLockMode mode);
 extern InferRouteSlot *infer_route_lock_any(int i, LWLockMode mode);
 extern void infer_route_unlock(int i);
 /* Partition lock held exclusively: */
-/* NULL = not said. */
 /* A server is back: sets the latches of those who wait for one. */
 extern void infer_route_wake(void);
-extern void infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation);
+/* The answer to what was sent then is of that incarnation; NULL or "" = not said. */
+extern void infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation,
+										 int64 sent_us, int64 now_us);
 /* answered: with whatever status */
 extern void infer_route_note_peer(InferRouteSlot *slot, InferReason reason, bool answered,
 								  int64 sent_us, int64 now_us);

@@ -112,16 +112,22 @@ infer_route_model(const char *remote_model, Oid userid)
 	return hash_bytes_extended((const unsigned char *) remote_model, strlen(remote_model), userid);
 }
 
-/* Another incarnation is another server: what was learnt of the last one says nothing of it. */
+/*
+ * Another incarnation is another server: what was learnt of the last one says nothing of it.  An
+ * answer that is read late may be of the one before: a request that left before this one was heard
+ * of does not show that it is gone again.
+ */
 void
-infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation)
+infer_route_note_incarnation(InferRouteSlot *slot, const char *incarnation, int64 sent_us,
+							 int64 now_us)
 {
 	bool known = slot->incarnation[0] != '\0';
 
 	if (incarnation == NULL || incarnation[0] == '\0' ||
-		strncmp(slot->incarnation, incarnation, INFER_INCARNATION_MAX - 1) == 0)
+		strcmp(slot->incarnation, incarnation) == 0 || (known && sent_us < slot->incarnation_us))
 		return;
 	strlcpy(slot->incarnation, incarnation, sizeof(slot->incarnation));
+	slot->incarnation_us = now_us;
 	slot->now.incarnation = hash_bytes_extended((const unsigned char *) slot->incarnation,
 												strlen(slot->incarnation), 0);
 	if (!known)
@@ -220,7 +226,7 @@ note_outcome(InferRouteSlot *slot, InferRouteReservation *reservation,
 	};
 	int64 sent_us = reservation->queue.sent_us;
 
-	infer_route_note_incarnation(slot, outcome->incarnation);
+	infer_route_note_incarnation(slot, outcome->incarnation, sent_us, now);
 	infer_queue_release(&slot->now.queue, &reservation->queue, &report, now);
 	if (report.end == INFER_QUEUE_DROPPED)
 		return;
