@@ -133,7 +133,7 @@ SELECT left_by('{}', '{"at": "soon"}', 'route_one');
 
 -- a call reads them as well
 SELECT infer.complete('route_one', 'x', '{"at": 7}');
-SELECT infer.complete('route_one', 'x', '{"at": "2024-05-05"}') IS NOT NULL;
+SELECT p, (infer.try_complete('route_one', 'x', p::jsonb)).server FROM unnest(ARRAY['{"at": "2024-05-05"}', '{"at": "2025-05-05"}']) p;
 
 -- gw_3: class_fns run in order, each gets what the last one returned
 CREATE TABLE route_calls (fn text, model text, header jsonb, args jsonb, config jsonb);
@@ -201,6 +201,11 @@ SELECT infer.complete('route_classed', 'refused');
 \! mock stat requests
 -- what they return is the header of the call
 CREATE OR REPLACE FUNCTION route_second(model text, header jsonb, args jsonb, config jsonb) RETURNS jsonb LANGUAGE sql AS $$ SELECT $2 || '{"timeout": "50ms"}' $$;
+CREATE FUNCTION route_third(model text, header jsonb, args jsonb, config jsonb) RETURNS jsonb LANGUAGE sql AS $$
+	SELECT $2 - 'nodes' || jsonb_build_object('route_prefs', jsonb_build_object('include', jsonb_build_array($3 ->> 'to'))) $$;
+SELECT FROM infer.create_model('route_told', 'complete', class_fns => '{"route_third(text,jsonb,jsonb,jsonb)"}');
+SELECT FROM unnest('{route_a1,route_b1,route_b2}'::text[]) s, infer.add_placement('route_told', s, 'mock');
+SELECT (infer.try_complete('route_told', 'x', jsonb_build_object('to', s))).server FROM unnest('{route_a1,route_b1,route_b2}'::text[]) s;
 \! mock set base_ms=5000
 SELECT (infer.try_complete('route_classed', 'slow', '{}', '{"timeout": "1min"}')).reason;
 \! mock reset
@@ -216,7 +221,7 @@ SELECT infer.complete('route_classed', 'outer');
 DROP FUNCTION route_second;
 SELECT infer.complete('route_classed', 'outer');
 SELECT count(infer.drop_model(name)::text) FROM infer.models WHERE name LIKE 'route%';
-DROP FUNCTION left_by, why, route_first;
+DROP FUNCTION left_by, why, route_first, route_third;
 DROP TABLE route_calls;
 DROP SERVER route_a1, route_a2, route_b1, route_b2 CASCADE;
 DROP ROLE route_user;

@@ -395,6 +395,8 @@ extern void infer_route_describe(const InferPlacement *placement, bool permitted
 /* ... and what the route table knows. items: of a batch; 0 = not known. */
 extern void infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task,
 							 int items, int limit, int64 now_us, InferRoutePlace *route);
+/* What the session's earlier requests say for the next one's strategy. */
+extern void infer_route_session(InferRouteRequest *request);
 /* What calls of the class ask of a place, and which places there are; raises if none can ever do.
  */
 extern void infer_route_prepare(InferClass *class);

@@ -121,6 +121,13 @@ infer_route_prepare(InferClass *class)
 	class->sole = class->nplaces == 1 && decision.cause == INFER_CAUSE_NONE;
 }
 
+void
+infer_route_session(InferRouteRequest *request)
+{
+	request->last_node = last_node;
+	request->turn = turn;
+}
+
 /* The walk -------------------------------------------------------------------------------------
  */
 
@@ -174,8 +181,7 @@ infer_route_next(InferBatch *batch)
 	now = infer_now_us();
 	for (int i = 0; i < class->nplaces; i++)
 		look(&class->places[i], &class->routes[i], batch, now);
-	class->request.last_node = last_node;
-	class->request.turn = turn;
+	infer_route_session(&class->request);
 	infer_stages_next(&batch->stages, &rule, &class->request, class->routes, class->nplaces, now,
 					  draw(batch), &decision, &step);
 	if (step.action == INFER_STAGES_SEND)
