@@ -304,11 +304,12 @@ bar(const InferPlace *place)
 													   : INFER_REASON_EGRESS_DENIED;
 }
 
-/* Copies a text into an identity; false: it was cut. */
-static bool
-put(char *to, const char *from, Size size)
+/* A text of the identity, "" if there is none; what does not fit is cut. */
+static void
+put(InferRouteIdentity *id, char *to, const char *from, size_t size)
 {
-	return from == NULL || strlcpy(to, from, size) < size;
+	if (from != NULL && strlcpy(to, from, size) >= size)
+		id->cut = true;
 }
 
 /* The server's slot in the route table. */
@@ -324,16 +325,16 @@ publish(const InferPlace *place)
 		.admission_key = place->key,
 	};
 
-	/* not &&: what follows one that was cut is put there, too */
-	id.cut =
-		!(put(id.name, server->name, sizeof(id.name)) &
-		  put(id.scheme, server->scheme, sizeof(id.scheme)) &
-		  put(id.host, server->host, sizeof(id.host)) & put(id.url, server->url, sizeof(id.url)) &
-		  put(id.api, server->api, sizeof(id.api)) & put(id.node, server->node, sizeof(id.node)) &
-		  put(id.service_class, server->service_class, sizeof(id.service_class)) &
-		  put(id.health_path, server->health_path, sizeof(id.health_path)) &
-		  put(id.incarnation, server->incarnation, sizeof(id.incarnation)) &
-		  put(id.ca_file, server->ca_file, sizeof(id.ca_file)));
+	put(&id, id.name, server->name, sizeof(id.name));
+	put(&id, id.scheme, server->scheme, sizeof(id.scheme));
+	put(&id, id.host, server->host, sizeof(id.host));
+	put(&id, id.url, server->url, sizeof(id.url));
+	put(&id, id.api, server->api, sizeof(id.api));
+	put(&id, id.node, server->node, sizeof(id.node));
+	put(&id, id.service_class, server->service_class, sizeof(id.service_class));
+	put(&id, id.health_path, server->health_path, sizeof(id.health_path));
+	put(&id, id.incarnation, server->incarnation, sizeof(id.incarnation));
+	put(&id, id.ca_file, server->ca_file, sizeof(id.ca_file));
 	return infer_route_slot(&id);
 }
 
