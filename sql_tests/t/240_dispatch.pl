@@ -1,4 +1,5 @@
-# The dispatch queue: who has to wait goes by priority and arrival, and whoever leaves strands nobody.
+# The dispatch queue: a node takes so much LONG and EPIC work at a time, over all sessions; who has
+# to wait goes by priority and arrival, work without weight passes, and whoever leaves strands nobody.
 use strict;
 use warnings;
 use InferTest;
@@ -113,4 +114,126 @@ is_queue('again key kc', 'one waits');
 is(ask('SET ROLE stranger; SELECT count(*) FROM infer.stat_queue'), 0, 'a stranger does not see it');
 end_all();
 
+# gw_6_3: MEDIUM, LONG, LONG, LONG, MEDIUM, with a maximum of 2
+begin('m1', 'MEDIUM');
+is_left('m1', 'gw_6_3: MEDIUM leaves');
+begin('l2', 'LONG');
+is_left('m1 l2', 'gw_6_3: LONG leaves');
+begin('l3', 'LONG');
+is_left('m1 l2 l3', 'gw_6_3: a second LONG leaves');
+begin('l4', 'LONG');
+is_queue('l4 node a', 'gw_6_3: the third LONG waits for its node');
+begin('m5', 'MEDIUM');
+is_left('m1 l2 l3 m5', 'gw_6_3: the last MEDIUM leaves at once');
+is_queue('l4 node a', '... and the third LONG still waits');
+is( ask(q{SELECT datname, usename = current_user, key, node, position, priority, duration, wanted, since < clock_timestamp(), deadline FROM infer.stat_queue}),
+	'postgres|t||a|1|NORMAL|LONG|1|t|', '... as infer.stat_queue says');
+is(ask(q{SELECT infer.complete('c', 'short', '{}', '{"duration": "SHORT"}')}), 'short', 'gw_6_1: SHORT work passes it');
+is( ask(q{SELECT infer.complete('other/m', 'elsewhere', '{}', '{"duration": "EPIC"}')}),
+	'elsewhere', 'gw_6_1: so does EPIC work of another node');
+is( ask(q{SELECT infer.complete('alone/m', 'apart', '{}', '{"duration": "LONG"}')}),
+	'apart', '... and of a server that is its own node');
+begin('l6', 'LONG', server => 'beside');
+is_queue('l4 node a, l6 node a', 'a node is what all of its servers have in flight');
+end('l2');
+is_left('m1 l2 l3 m5 short elsewhere apart l4', 'gw_6_3: the third LONG leaves when one of the two ends');
+is_queue('l6 node a', '... and the next one waits');
+end('l3');
+is_left('m1 l2 l3 m5 short elsewhere apart l4 l6', '... until the other one ends');
+is_queue('nobody', 'nobody waits');
+end_all();
+
+# gw_6_1: by priority, then as they came
+begin('l1', 'LONG');
+begin('l2', 'LONG');
+InferTest::wait_until(60, sub { $mock->stat('requests') == 2 });
+begin('normal1', 'LONG');
+is_queue('normal1 node a', 'one waits');
+begin('low', 'LONG', priority => 'LOW');
+is_queue('normal1 node a, low node a', 'two wait');
+begin('normal2', 'LONG');
+is_queue('normal1 node a, normal2 node a, low node a', 'gw_6_1: equal ones in the order of their arrival');
+begin('high', 'LONG', priority => 'HIGH');
+is_queue('high node a, normal1 node a, normal2 node a, low node a', 'gw_6_1: a higher priority before them');
+$mock->reset;
+end('l1');
+is_left('high', 'gw_6_1: HIGH goes first');
+end('l2');
+is_left('high normal1', '... then the first that came');
+end('high');
+is_left('high normal1 normal2', '... then the second');
+end('normal2');
+is_left('high normal1 normal2 low', '... and the lowest last');
+end_all();
+
+# gw_6_3, gw_6_5: an EPIC unit waits for all of the node; who leaves strands nobody
+foreach my $how ('SELECT pg_cancel_backend', 'SELECT pg_terminate_backend')
+{
+	begin('l1', 'LONG');
+	is_left('l1', 'one LONG is in flight');
+	begin('e2', 'EPIC');
+	is_queue('e2 node a', 'gw_6_3: EPIC does not fit beside it');
+	begin('l3', 'LONG');
+	is_queue('e2 node a, l3 node a', 'LONG that would fit does not overtake it');
+	end('e2', $how);
+	is_left('l1 l3', "gw_6_5: $how of who waits strands nobody");
+	begin('e4', 'EPIC');
+	is_queue('e4 node a', 'EPIC waits');
+	end('l1', $how);
+	is_queue('e4 node a', '... for both');
+	end('l3', $how);
+	is_left('l1 l3 e4', "gw_6_5: $how of who is in flight gives its weight back");
+	end_all();
+}
+
+# gw_6_2: weight and permit together, or neither
+begin('busy', 'MEDIUM', server => 'narrow');
+is_left('busy', 'the only permit is out');
+begin('both', 'LONG', server => 'narrow');
+is_queue('both key kc', 'gw_6_2: LONG work waits for it');
+begin('l1', 'LONG');
+begin('l2', 'LONG');
+InferTest::wait_until(60, sub { $mock->stat('requests') == 3 });
+is($mock->stat('requests'), 3, '... and holds no weight meanwhile');
+begin('l3', 'LONG');
+is_queue('l3 node a, both key kc', 'the next one waits for weight');
+end('busy');
+is_queue('both node a, l3 node a', 'gw_6_2: the permit is there, the weight is not: it stands where it came');
+is( ask(q{SELECT infer.complete('narrow/m', 'between', '{}', '{"duration": "SHORT", "timeout": "10s"}')}),
+	'between', '... and holds no permit meanwhile');
+$mock->reset;
+end('l1');
+is_left('both', 'gw_6_2: both are there');
+is_queue('l3 node a', '... and the other one waits');
+end_all();
+
+# a scan keeps to it, and to what a reload says
+my $scan = q{SELECT count(infer.complete('c', 'row ' || i, '{}', '{"duration": "LONG"}')) FROM generate_series(1, 40) AS i};
+$mock->set('base_ms=10');
+is(ask($scan), 40, 'a scan of LONG calls');
+is($mock->stat('max_in_flight'), 2, '... has two in flight');
+ask('ALTER SYSTEM SET pg_inference.max_duration_weight = 5');
+ask('SELECT pg_reload_conf()');
+InferTest::wait_until(60, sub { ask('SHOW pg_inference.max_duration_weight') == 5 });
+$mock->reset;
+my @both = InferProc::run_all($node, 'scan', "$scan;\n", "$scan;\n");
+is(join(',', map { $_->[0] =~ s/\s//gr } @both), '40,40', 'two scans of LONG calls');
+is($mock->stat('max_in_flight'), 5, '... have five in flight together');
+is(queue(), 'nobody', 'and nobody waits');
+
+# who holds weight and does not look loses it once its request must have ended
+$mock->set('defaults', 'reply=echo');
+$mock->reset;
+$session{idle} = InferProc->start($node, 'idle', <<'SQL');
+SELECT i, CASE WHEN i = 1 THEN pg_sleep(300) END FROM (SELECT i, infer.complete('c', 'idle ' || i || CASE WHEN i > 1 THEN ' [[mock:hang]]' ELSE '' END, '{}', '{"duration": "LONG", "timeout": "2s"}') AS c
+  FROM generate_series(1, 40) AS i OFFSET 0) AS s WHERE c <> '';
+SQL
+ok(InferTest::wait_until(60, sub { ask(q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'}) == 1 }), 'a session does something else');
+cmp_ok($mock->stat('in_flight'), '>', 0, '... with LONG calls in flight');
+ask('ALTER SYSTEM SET pg_inference.max_duration_weight = 1');
+ask('SELECT pg_reload_conf()');
+InferTest::wait_until(60, sub { ask('SHOW pg_inference.max_duration_weight') == 1 });
+is( ask(q{SELECT infer.complete('c', 'next', '{}', '{"duration": "LONG", "timeout": "30s"}')}),
+	'next', '... which does not keep their weight for ever');
+end_all();
 done_testing();

@@ -45,6 +45,7 @@
 #include "provider/provider.h"
 #include "registry/registry.h"
 #include "shmem/admission.h"
+#include "shmem/nodes.h"
 #include "shmem/progress.h"
 #include "shmem/route.h"
 
@@ -254,6 +255,13 @@ struct InferLane
 	InferKey key;
 	int cap;                /* the option max_concurrency of its classes; 0 = none */
 	InferPriority priority; /* ... and their priority */
+	InferDuration duration; /* ... and that of all of them */
+	int weight;             /* of each of its requests, on its node; 0 = none */
+	char *label;            /* ... which is this one */
+	int node;               /* ... and has this number while something of the process is there */
+	bool in_node_line;      /* waits there */
+	uint64 outweighed;      /* the round in which its node had too much (permit.c) */
+	uint64 stands_by;       /* ... and the process waits for that */
 	InferWindow window;
 	int ready;   /* batches that may go here, and want a permit */
 	int running; /* ... that went here, and have one */
@@ -463,6 +471,20 @@ extern void infer_permit_release(InferBatch *batch, const InferOutcome *outcome,
 								 const InferRateNews *news);
 extern void infer_permit_return_spare(InferLane *lane);
 extern int64 infer_permit_next_alarm_us(void);
+
+/* weight.c; nothing of it raises */
+/* May requests to the place go through the lane? */
+extern bool infer_weight_suits(const InferLane *lane, const InferPlace *place);
+/* A new lane. */
+extern void infer_weight_begin(InferLane *lane, const InferPlace *place);
+/* For so many of the requests that want permits the lane's node takes the weight, on trial: until
+ * done() says how many of those granted got their permits. Without weight: for all of them. */
+extern int infer_weight_take(InferLane *lane, const InferAsk *permits);
+extern void infer_weight_done(InferLane *lane, int granted, int used);
+/* With a permit. */
+extern void infer_weight_give(const InferLane *lane);
+/* The lane waits for none. */
+extern void infer_weight_leave(InferLane *lane);
 
 /* lane.c */
 /* The lanes to all places of the batch's class, made as needed. */

@@ -45,13 +45,14 @@ get_lane(InferClient *client, const InferPlace *place, InferLane *near)
 	for (int round = 0; round < 2; round++)
 		for (lane = round == 0 ? near : client->lanes; lane != NULL; lane = lane->next)
 			if (lane->key == place->key && lane->cap == options->max_concurrency &&
-				lane->priority == options->header.priority)
+				lane->priority == options->header.priority && infer_weight_suits(lane, place))
 				return lane;
 	lane = MemoryContextAllocZero(client->context, sizeof(InferLane));
 	lane->key = place->key;
 	lane->cap = options->max_concurrency;
 	lane->priority = options->header.priority;
 	lane->group = ++client->ngroups;
+	infer_weight_begin(lane, place);
 	start_window(lane);
 	lane->next = client->lanes;
 	client->lanes = lane;

@@ -14,6 +14,9 @@
  * calls first.  So a backlog keeps every server busy as long as it has room, and each line stands
  * for one server's turn.
  *
+ * Weight.  What weighs on its node (call/weight.c) takes its weight and its permit together, or
+ * neither, and waits for one of them at a time.
+ *
  * Rounds.  One look at a client's ready batches is a round.  What a key refused, or a lane has no
  * room for, is not asked again in it, so that a long list of batches costs a comparison each.
  */
@@ -28,6 +31,7 @@
 typedef struct KeyDemand
 {
 	int ready;
+	int weighing; /* ... of them those that need weight on their node as well */
 	bool in_line;
 	uint64 refused; /* the round in which it had none */
 	uint64 joined;  /* ... and the process has joined the line */
@@ -68,6 +72,9 @@ want(InferLane *lane, int change)
 
 	lane->ready += change;
 	demand->ready += change;
+	demand->weighing += lane->weight > 0 ? change : 0;
+	if (lane->ready == 0)
+		infer_weight_leave(lane);
 	if (demand->ready == 0)
 		leave(lane->key);
 }
@@ -111,7 +118,8 @@ bool
 infer_permit_is_hopeful(const InferClient *client)
 {
 	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
-		if (lane->ready > 0 && lane->full != round_now && demands[lane->key].joined != round_now)
+		if (lane->ready > 0 && lane->full != round_now && lane->stands_by != round_now &&
+			demands[lane->key].joined != round_now)
 			return true;
 	return false;
 }
@@ -124,11 +132,63 @@ has_room(InferLane *lane)
 	if (lane->full != round_now && infer_lane_has_room(lane))
 		return true;
 	lane->full = round_now;
+	infer_weight_leave(lane);
 	leave(lane->key);
 	return false;
 }
 
 /* Asking --------------------------------------------------------------------------------------- */
+
+/*
+ * The lane's node has too much in flight.  The process waits in the node's line, and is passed over
+ * in the key's, unless it has other batches there.
+ */
+static InferPermitAnswer
+stand_by(InferLane *lane, const InferAsk *ask)
+{
+	KeyDemand *demand = &demands[lane->key];
+
+	lane->outweighed = round_now;
+	if (!ask->wait)
+		return INFER_PERMIT_WAITS;
+	lane->stands_by = round_now;
+	if (demand->weighing < demand->ready)
+		return INFER_PERMIT_WAITS;
+	demand->in_line = infer_admission_stand_by(lane->key, ask);
+	if (demand->in_line)
+		return INFER_PERMIT_WAITS;
+	infer_weight_leave(lane);
+	return INFER_PERMIT_GIVES_UP;
+}
+
+/* Takes what there is of it, with its weight: both or neither. */
+static InferPermitAnswer
+acquire(InferLane *lane, InferAsk *ask)
+{
+	KeyDemand *demand = &demands[lane->key];
+	int weighed = infer_weight_take(lane, ask);
+	int granted;
+
+	if (weighed == 0)
+		return stand_by(lane, ask);
+	ask->want = weighed;
+	granted = infer_admission_try_acquire(lane->key, ask, &lane->ticket);
+	infer_weight_done(lane, weighed, Max(granted, 0));
+	if (granted == INFER_ADMISSION_GIVES_UP)
+	{
+		infer_weight_leave(lane);
+		demand->in_line = false;
+		return INFER_PERMIT_GIVES_UP;
+	}
+	lane->spare = granted;
+	lane->limit = lane->ticket.limit;
+	lane->ticket.permit.level -= lane->spare - 1; /* each has its own: so many were in flight */
+	if (ask->wait)
+		demand->in_line = granted < weighed;
+	else if (granted == weighed)
+		demand->in_line = false; /* if it was, it has had its turn */
+	return granted > 0 ? INFER_PERMIT_TAKEN : INFER_PERMIT_WAITS;
+}
 
 typedef enum How
 {
@@ -151,27 +211,13 @@ ask(const InferBatch *batch, int place, int wanted, How how)
 		.patience_us = infer_retry_patience_us(class),
 		.wait = how == JOINS,
 		.probe = how == PROBES,
-		.duration = class->options.header.route.duration,
+		.duration = lane->duration,
 		.deadline_us = batch->deadline_us,
 	};
-	int granted;
 
 	infer_usage_guess(&class->places[place], batch->bytes, batch->nanswers, &guess);
 	ask.tokens = guess.tokens;
-	granted = infer_admission_try_acquire(lane->key, &ask, &lane->ticket);
-	if (granted == INFER_ADMISSION_GIVES_UP)
-	{
-		demands[lane->key].in_line = false;
-		return INFER_PERMIT_GIVES_UP;
-	}
-	lane->spare = granted;
-	lane->limit = lane->ticket.limit;
-	lane->ticket.permit.level -= lane->spare - 1; /* each has its own: so many were in flight */
-	if (how == JOINS)
-		demands[lane->key].in_line = granted < wanted;
-	else if (granted == wanted)
-		demands[lane->key].in_line = false; /* if it was, it has had its turn */
-	return granted > 0 ? INFER_PERMIT_TAKEN : INFER_PERMIT_WAITS;
+	return acquire(lane, &ask);
 }
 
 /* So many permits of the lane are of use. Who is raised above its lane speaks for itself. */
@@ -212,14 +258,17 @@ look_around(InferBatch *batch, const int *order, int n, How how)
 			continue;
 		if (lane->spare > 0)
 			return take_spare(batch, order[i]);
-		if (demand->refused == round_now || demand->joined == round_now)
+		if (demand->refused == round_now || demand->joined == round_now ||
+			lane->outweighed == round_now)
 			continue;
 		switch (ask(batch, order[i], 1, how))
 		{
 			case INFER_PERMIT_TAKEN:
 				return take_spare(batch, order[i]);
 			case INFER_PERMIT_WAITS:
-				demand->refused = round_now;
+				/* for its weight: what weighs nothing may still find a permit */
+				if (lane->outweighed != round_now)
+					demand->refused = round_now;
 				break;
 			case INFER_PERMIT_GIVES_UP:
 				break;
@@ -243,7 +292,8 @@ get_in_line(InferBatch *batch, const int *order, int n)
 
 		if (has_room(lane) && lane->spare > 0)
 			return take_spare(batch, order[i]);
-		if (lane->full == round_now || demands[lane->key].joined == round_now)
+		if (lane->full == round_now || lane->stands_by == round_now ||
+			demands[lane->key].joined == round_now)
 		{
 			waits = true;
 			continue;
@@ -253,7 +303,8 @@ get_in_line(InferBatch *batch, const int *order, int n)
 			case INFER_PERMIT_TAKEN:
 				return take_spare(batch, order[i]);
 			case INFER_PERMIT_WAITS:
-				demands[lane->key].joined = round_now;
+				if (lane->stands_by != round_now)
+					demands[lane->key].joined = round_now;
 				waits = true;
 				break;
 			case INFER_PERMIT_GIVES_UP:
@@ -301,6 +352,7 @@ infer_permit_release(InferBatch *batch, const InferOutcome *outcome, const Infer
 	if (!batch->permit)
 		return;
 	batch->permit = false;
+	infer_weight_give(batch->lane);
 	batch->ticket.first = batch->transfer != NULL && batch->number == 1;
 	batch->lane->limit =
 		infer_admission_release(batch->lane->key, &batch->ticket, outcome, news ? news : &no_news);
@@ -311,7 +363,10 @@ void
 infer_permit_return_spare(InferLane *lane)
 {
 	for (; lane->spare > 0; lane->spare--)
+	{
+		infer_weight_give(lane);
 		infer_admission_release(lane->key, &lane->ticket, &infer_outcome_unsent, &no_news);
+	}
 }
 
 /*
@@ -329,7 +384,7 @@ infer_permit_next_alarm_us(void)
 		InferClient *client = dlist_container(InferClient, node, iter.cur);
 
 		for (InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
-			if (demands[lane->key].in_line)
+			if (demands[lane->key].in_line || lane->in_node_line)
 				next = Min(next, Min(infer_admission_alarm(lane->key), infer_now_us() + LOOK_US));
 	}
 	return next;

@@ -1,0 +1,112 @@
+/*
+ * call/weight.c - the duration weights of this process's batches at their nodes.
+ *
+ * What weighs and what does not is never in the same lane, nor is what weighs on different nodes:
+ * so the weight that goes with a permit is the same for all batches of a lane, and a permit that a
+ * lane has to spare has its weight with it.
+ *
+ * The process has one place in a node's line, however many of its lanes wait there.
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+
+#include "call/internal.h"
+
+/* The node of a server; one without is its own, whatever databases call it. */
+static void
+node_label(const InferServer *server, char *label)
+{
+	char text[MAXPGPATH];
+	int len = server->node != NULL
+				  ? snprintf(text, sizeof(text), "%s", server->node)
+				  : snprintf(text, sizeof(text), "%s:%d", server->host, server->port);
+
+	if (len < INFER_DISPATCH_LABEL)
+		strlcpy(label, text, INFER_DISPATCH_LABEL);
+	else
+		snprintf(label, INFER_DISPATCH_LABEL, "hash:" UINT64_FORMAT,
+				 hash_bytes_extended((const unsigned char *) text, strlen(text), 0));
+}
+
+bool
+infer_weight_suits(const InferLane *lane, const InferPlace *place)
+{
+	char label[INFER_DISPATCH_LABEL];
+
+	if (lane->duration != place->class->options.header.route.duration)
+		return false;
+	if (lane->weight == 0)
+		return true;
+	node_label(place->placement->server, label);
+	return strcmp(label, lane->label) == 0;
+}
+
+void
+infer_weight_begin(InferLane *lane, const InferPlace *place)
+{
+	lane->duration = place->class->options.header.route.duration;
+	lane->weight = infer_nodes_weight(lane->duration);
+	lane->node = INFER_NO_NODE;
+	if (lane->weight == 0)
+		return;
+	lane->label = MemoryContextAlloc(GetMemoryChunkContext(lane), INFER_DISPATCH_LABEL);
+	node_label(place->placement->server, lane->label);
+}
+
+int
+infer_weight_take(InferLane *lane, const InferAsk *permits)
+{
+	InferDispatchAsk ask = {
+		.label = lane->label,
+		.want = permits->want,
+		.weight = lane->weight,
+		.priority = permits->priority,
+		.lasts_us = permits->lasts_us,
+		.wait = permits->wait,
+		.duration = lane->duration,
+		.deadline_us = permits->deadline_us,
+	};
+	int granted;
+
+	if (lane->weight == 0)
+		return permits->want;
+	granted = infer_nodes_take(&ask, &lane->node);
+	if (permits->wait)
+		lane->in_node_line = true;
+	return granted;
+}
+
+void
+infer_weight_done(InferLane *lane, int granted, int used)
+{
+	if (lane->weight > 0)
+		infer_nodes_done(lane->node, granted, used);
+}
+
+void
+infer_weight_give(const InferLane *lane)
+{
+	if (lane->weight > 0)
+		infer_nodes_give(lane->node, lane->weight);
+}
+
+void
+infer_weight_leave(InferLane *lane)
+{
+	dlist_iter iter;
+
+	if (!lane->in_node_line)
+		return;
+	lane->in_node_line = false;
+	dlist_foreach(iter, infer_pump_clients())
+	{
+		InferClient *client = dlist_container(InferClient, node, iter.cur);
+
+		for (InferLane *other = client->lanes; other != NULL; other = other->next)
+			if (other->in_node_line && other->node == lane->node)
+				return;
+	}
+	if (lane->node != INFER_NO_NODE)
+		infer_nodes_leave(lane->node);
+}
