@@ -425,6 +425,29 @@ CREATE VIEW infer.stat_progress AS
 
 GRANT SELECT ON infer.stat_progress TO PUBLIC;
 
+-- Who may is checked by the functions: the owner of the server, or pg_signal_backend.
+CREATE FUNCTION infer.drain(
+	server name DEFAULT NULL,
+	grace interval DEFAULT '30 seconds',
+	OUT server_name name,
+	OUT drained boolean,
+	OUT already_drained boolean,
+	OUT finished bigint,
+	OUT abandoned bigint,
+	OUT ended_not_admitted bigint,
+	OUT ended_maybe_executed bigint,
+	OUT ended_executed bigint,
+	OUT refused bigint,
+	OUT left_in_flight bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'infer_drain'
+LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000 ROWS 1;
+
+CREATE FUNCTION infer.undrain(server name DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME', 'infer_undrain'
+LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
 -- Of all databases; of other roles only for those who may see their statistics.
 CREATE FUNCTION infer._stat_queue(
 	OUT pid integer,
@@ -789,6 +812,10 @@ COMMENT ON COLUMN infer.stat_progress.tokens IS 'tokens that answers reported';
 COMMENT ON COLUMN infer.stat_progress.in_flight IS 'requests in flight';
 COMMENT ON COLUMN infer.stat_progress.waiting_for IS 'answers, permit (of its admission key), retry (the time of one); NULL: it works, or its client reads no rows';
 COMMENT ON COLUMN infer.stat_progress.rows_per_second IS 'rows by the time since then';
+COMMENT ON FUNCTION infer.drain(name, interval) IS
+	'Takes a server of this database (NULL: all) out of service: nothing new is sent there, what is in flight has the grace to end and is cut off then. Waits for that, and tells what became of its requests since it began. A second call has the grace of the first. Until infer.undrain() or a restart. For its owner and pg_signal_backend';
+COMMENT ON FUNCTION infer.undrain(name) IS
+	'Puts a server of this database (NULL: all) back into service; false: it was not drained. For its owner and pg_signal_backend';
 COMMENT ON FUNCTION infer._stat_queue() IS
 	'Source of the view infer.stat_queue';
 COMMENT ON VIEW infer.stat_queue IS

@@ -41,6 +41,7 @@ infer_abandon(InferBatch *batch)
 		wire.trust = batch->place->placement->server->trust;
 		finding = infer_proof_classify(&wire);
 		infer_usage_found(batch, &finding, wire.left);
+		infer_drain_note(batch->place, INFER_DRAIN_ABANDONED);
 		proof = finding.execution;
 	}
 	proof = infer_proof_floor(proof, batch->floor);

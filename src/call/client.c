@@ -326,6 +326,7 @@ infer_client_push(InferClient *client, bool starved, bool input_ended)
 	CHECK_FOR_INTERRUPTS();
 	client->input_ended = input_ended;
 	infer_pump_collect();
+	(void) infer_drain_cut();
 	dlist_foreach(iter, infer_pump_clients())
 	{
 		InferClient *other = dlist_container(InferClient, node, iter.cur);
@@ -387,7 +388,7 @@ infer_client_wait(InferClient *client)
 	InferTransport *transport = infer_pump_transport();
 	InferWaitEvent event;
 	long timeout;
-	int64 look_us;
+	int64 look_us = infer_drain_cut();
 	int64 begin;
 
 	/* what filled up since the last push has not tried for a permit: nobody would wake us */
@@ -396,7 +397,7 @@ infer_client_wait(InferClient *client)
 	if (client->ask_again || !anything_pending(client))
 		return;
 	timeout = infer_transport_timeout_ms(transport);
-	look_us = Min(infer_pump_next_retry_us(), infer_permit_next_alarm_us());
+	look_us = Min(look_us, Min(infer_pump_next_retry_us(), infer_permit_next_alarm_us()));
 	look_us = Min(look_us, infer_copies_next_us());
 	begin = infer_now_us();
 	event = waits_for(client);

@@ -155,7 +155,7 @@ send_copy(InferBatch *copy, InferBatch *batch)
 	char *detail = NULL;
 	bool sent;
 
-	(void) infer_route_reserve(copy->place->slot, 0, &copy->reservation);
+	(void) infer_route_reserve(copy->place->slot, copy->lane->weight, &copy->reservation);
 	sent = infer_registry_secrets(copy->place->placement->server, copy->class->userid, &secrets,
 								  &detail) == INFER_REASON_NONE &&
 		   infer_budget_allows_copy(copy) && copy_words(copy, batch) &&
@@ -308,6 +308,32 @@ infer_copies_settle(InferBatch *batch, const InferFinding *finding, const InferH
 	part(original);
 	infer_batch_free(copy);
 	return NULL;
+}
+
+InferBatch *
+infer_copies_give_up(InferBatch *batch)
+{
+	InferBatch *original = batch->is_copy ? batch->twin : batch;
+
+	if (batch->is_copy)
+		exchange(original, batch);
+	return original;
+}
+
+bool
+infer_copies_go_on(InferBatch *original, const InferFinding *finding)
+{
+	InferBatch *copy = original->twin;
+
+	if (copy == NULL)
+		return false;
+	infer_route_ended(original, finding, false, -1);
+	original->floor = infer_proof_floor(finding->execution, original->floor);
+	exchange(original, copy);
+	infer_batch_move(original, &original->client->running);
+	part(original);
+	infer_batch_free(copy);
+	return true;
 }
 
 void

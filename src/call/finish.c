@@ -222,6 +222,7 @@ infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
 
 	count_attempt(&batch->client->stats, verdict, result);
 	infer_copies_landed(batch, reason);
+	infer_drain_note(batch->place, INFER_DRAIN_FINISHED);
 	infer_batch_landed(batch, &outcome, &news, &route);
 }
 

@@ -45,6 +45,7 @@
 #include "provider/provider.h"
 #include "registry/registry.h"
 #include "shmem/admission.h"
+#include "shmem/drain.h"
 #include "shmem/nodes.h"
 #include "shmem/progress.h"
 #include "shmem/route.h"
@@ -393,6 +394,11 @@ extern void infer_copies_landed(const InferBatch *batch, InferReason reason);
  * for it. */
 extern InferBatch *infer_copies_settle(InferBatch *batch, const InferFinding *finding,
 									   const InferHttpResult *result);
+/* A running request is given up for its server's sake: first whose answers it is to be for, which
+ * has it then, in place of its other one. */
+extern InferBatch *infer_copies_give_up(InferBatch *batch);
+/* ... when it has landed: goes on with the other request, if there is one. */
+extern bool infer_copies_go_on(InferBatch *original, const InferFinding *finding);
 /* The batch is about to be freed: its copy goes with it. */
 extern void infer_copies_leave(InferBatch *batch);
 
@@ -571,6 +577,17 @@ extern void infer_answer_fail(InferAnswer *answer, InferReason reason, InferExec
 extern const char *infer_answer_server(const InferAnswer *answer);
 extern void infer_answer_resolve(InferBatch *batch, InferAnswer *answer, int http_status,
 								 int64 elapsed_us);
+
+/* drain.c */
+/* When the grace of the place's server ends; 0 = it is not drained. */
+extern int64 infer_drain_place_until(InferPlace *place);
+extern void infer_drain_note(const InferPlace *place, InferDrainEvent event);
+/* Cuts off what is in flight at servers whose grace is over. Returns when that of another one ends;
+ * PG_INT64_MAX = never. */
+extern int64 infer_drain_cut(void);
+/* Has the batch's server begun to drain since the batch got its permit and was counted? Then it has
+ * neither any more, and stays ready. */
+extern bool infer_drain_came_between(InferBatch *batch);
 
 /* echo.c; words in UTF-8, of at most 512 bytes: leaves out what they repeat of the batch's inputs
  * and of the key; never makes them longer. Reads the key, and so looks into catalogs. */

@@ -36,9 +36,12 @@ typedef struct InferPlace
 	InferBatchLimits told_limits; /* by settings, options and the server object */
 	InferSizes suspects;          /* sizes that this statement is trying */
 	int nsuspects;                /* ... in so many trees of refused batches */
-	int64 output_guess;           /* tokens of an answer, charged before it is known */
-	InferRouteRef slot;           /* of the server, in the route table */
-	uint64 model_hash;            /* of the remote model, there */
+	/* when its server's grace ends (0 = it is not drained), as of that version (call/drain.c) */
+	int64 drain_until_us;
+	uint64 drain_version;
+	int64 output_guess; /* tokens of an answer, charged before it is known */
+	InferRouteRef slot; /* of the server, in the route table */
+	uint64 model_hash;  /* of the remote model, there */
 } InferPlace;
 
 /* Makes the places of a class whose target and options are there, in the current context.  Raises

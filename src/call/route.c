@@ -47,13 +47,14 @@ infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task, 
 
 /* What is known of a place now. */
 static void
-look(const InferPlace *place, InferRoutePlace *route, const InferBatch *batch, int64 now)
+look(InferPlace *place, InferRoutePlace *route, const InferBatch *batch, int64 now)
 {
 	const InferClass *class = place->class;
 	const InferLane *lane = batch->lanes[place - class->places];
+	bool draining = infer_drain_place_until(place) > 0;
 	InferRouteSnapshot snapshot;
 
-	route->state = INFER_PLACE_UP;
+	route->state = draining ? INFER_PLACE_DRAINING : INFER_PLACE_UP;
 	if (lane == NULL || !infer_route_snapshot(place->slot, &snapshot))
 		return;
 	infer_route_look(
@@ -61,6 +62,8 @@ look(const InferPlace *place, InferRoutePlace *route, const InferBatch *batch, i
 		infer_dead_is(&snapshot.dead, place->model_hash, class->target->set_version, now),
 		class->task, class->task == INFER_TASK_EMBED ? batch->nanswers : 0, lane->limit, now,
 		route);
+	if (draining && route->state != INFER_PLACE_DEAD)
+		route->state = INFER_PLACE_DRAINING;
 	if (class->nplaces == 1 && route->state != INFER_PLACE_DRAINING)
 		route->state = INFER_PLACE_UP;
 }
@@ -171,7 +174,8 @@ infer_route_next(InferBatch *batch)
 	InferStagesRule rule = rule_of(class);
 	int64 now;
 
-	if (class->sole && batch->stages.attempts == 0)
+	if (class->sole && batch->stages.attempts == 0 &&
+		infer_drain_place_until(&class->places[0]) == 0)
 	{
 		step.action = INFER_STAGES_SEND;
 		step.n_order = 1;
@@ -293,6 +297,8 @@ reason_of_cause(void)
 	{
 		case INFER_CAUSE_STALE:
 			return INFER_REASON_STALE_ALTERNATIVES;
+		case INFER_CAUSE_DRAINING:
+			return INFER_REASON_DRAINING;
 		case INFER_CAUSE_ALL_FAILED:
 			return INFER_REASON_ALL_FAILED;
 		case INFER_CAUSE_NO_PRIVILEGE:
@@ -325,6 +331,18 @@ describe_cause(const InferClass *class, char *detail, size_t size)
 				 infer_route_reason_name(decision.target_reason));
 }
 
+/* Refused for the first of the servers that might have served it. */
+static void
+note_refusal(const InferBatch *batch)
+{
+	const InferClass *class = batch->class;
+	int i = 0;
+
+	while (i < class->nplaces - 1 && decision.places[i].reason != INFER_BY_DRAINING)
+		i++;
+	infer_drain_note(&class->places[i], INFER_DRAIN_REFUSED);
+}
+
 void
 infer_route_fail(InferBatch *batch, InferStagesEnd end)
 {
@@ -338,7 +356,10 @@ infer_route_fail(InferBatch *batch, InferStagesEnd end)
 		infer_finish_fail(batch, batch->last_reason, batch->floor, batch->last_status, detail);
 		return;
 	}
-	describe_cause(batch->class, detail, sizeof(detail));
+	if (decision.cause == INFER_CAUSE_DRAINING)
+		note_refusal(batch);
+	else
+		describe_cause(batch->class, detail, sizeof(detail));
 	if (batch->class->nplaces > 1)
 		batch->place = NULL; /* it is no failure of any server */
 	infer_finish_fail(batch, reason_of_cause(), INFER_NOT_ADMITTED, 0, detail);

@@ -17,6 +17,7 @@ reason_is_passing(InferReason reason, const InferRetryRule *rule)
 		case INFER_REASON_TLS_FAILED:
 		case INFER_REASON_TIMEOUT:
 		case INFER_REASON_DISCONNECTED:
+		case INFER_REASON_DRAINING: /* to another server */
 		case INFER_REASON_OVERLOADED:
 		case INFER_REASON_SERVER_ERROR:
 		case INFER_REASON_INCOMPLETE_REPLY:

@@ -203,6 +203,7 @@ typedef enum InferRouteCause
 	INFER_CAUSE_NO_DEST,      /* nothing matches: another request, or another placement */
 	INFER_CAUSE_NO_PRIVILEGE, /* a grant */
 	INFER_CAUSE_STALE,        /* all are dead: the catalog is to be put right */
+	INFER_CAUSE_DRAINING,     /* all that are not dead are drained, by somebody */
 	INFER_CAUSE_ALL_FAILED    /* waiting */
 } InferRouteCause;
 

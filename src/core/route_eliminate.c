@@ -102,6 +102,7 @@ cause_of(InferRouteReason reason)
 		case INFER_BY_DEAD:
 			return INFER_CAUSE_STALE;
 		case INFER_BY_DRAINING:
+			return INFER_CAUSE_DRAINING;
 		case INFER_BY_FAILED:
 		case INFER_BY_TIER:
 			return INFER_CAUSE_ALL_FAILED;

@@ -35,6 +35,7 @@ static const ReasonWords reason_words[INFER_REASON_COUNT] = {
 	[INFER_REASON_SERVER_ERROR] = {"server_error", "SRV"},
 	[INFER_REASON_SERVER_FAILED] = {"server_failed", "SVF"},
 	[INFER_REASON_NO_DEST] = {"no_dest", "NOD"},
+	[INFER_REASON_DRAINING] = {"draining", "DRN"},
 	[INFER_REASON_ALL_FAILED] = {"all_failed", "ALF"},
 	[INFER_REASON_STALE_ALTERNATIVES] = {"stale_alternatives", "STL"},
 	[INFER_REASON_REDIRECTED] = {"redirected", "RED"},

@@ -58,6 +58,7 @@ typedef enum InferReason
 	INFER_REASON_SERVER_ERROR,         /* 5xx but 503 */
 	INFER_REASON_SERVER_FAILED,        /* not asked: it has been failing for too long */
 	INFER_REASON_NO_DEST,              /* no server of the model suits the request */
+	INFER_REASON_DRAINING,             /* its server is being taken out of service */
 	INFER_REASON_ALL_FAILED,           /* ... is up: waiting helps */
 	INFER_REASON_STALE_ALTERNATIVES,   /* ... has the model any more */
 	INFER_REASON_REDIRECTED,           /* 3xx: never followed */

@@ -94,6 +94,9 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_NO_DEST] = {"no server of the model suits the request",
 							  "Change the call's routing keys, or add a placement with "
 							  "infer.add_placement()."},
+	[INFER_REASON_DRAINING] = {"the server is being taken out of service",
+							   "Call again after infer.undrain(), or add another server to the "
+							   "model with infer.add_placement()."},
 	[INFER_REASON_ALL_FAILED] = {"all servers of the model are down",
 								 "Check the inference servers. They are tried again by themselves; "
 								 "call again later."},

@@ -3,7 +3,9 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "catalog/pg_foreign_server.h"
 #include "foreign/foreign.h"
 #include "miscadmin.h"
@@ -14,6 +16,7 @@
 #include "shmem/route.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 
 /* 16 (commit c727f511bd7b) has one function for the privileges of all kinds of objects. */
@@ -104,6 +107,26 @@ infer_server_read(Oid serverid)
 						 "'http://host:port/v1').",
 						 quote_identifier(server->name))));
 	return server;
+}
+
+List *
+infer_server_list(void)
+{
+	Relation catalog = table_open(ForeignServerRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, ForeignServerNameIndexId, true, NULL, 0, NULL);
+	List *servers = NIL;
+	HeapTuple tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
+
+		if (infer_is_our_server(GetForeignServer(serverid)))
+			servers = lappend_oid(servers, serverid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return servers;
 }
 
 bool

@@ -4,6 +4,7 @@
 #ifndef INFER_REGISTRY_SERVERS_H
 #define INFER_REGISTRY_SERVERS_H
 
+#include "nodes/pg_list.h"
 #include "registry/registry.h"
 
 /* The OID of the server of that name, raising if there is none or it is another wrapper's. model:
@@ -21,6 +22,8 @@ extern void infer_servers_forget_gone(void);
 extern InferServer *infer_server_read_usable(const char *name);
 /* Raises 42501 unless userid has USAGE. */
 extern void infer_server_require_usage(Oid serverid, const char *name, Oid userid);
+/* OIDs of all servers of ours, by name. */
+extern List *infer_server_list(void);
 extern bool infer_server_is_owner(Oid serverid, Oid userid);
 
 #endif

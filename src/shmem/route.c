@@ -17,6 +17,7 @@
 
 #include "pg/clock.h"
 #include "pg/guc.h"
+#include "shmem/drain.h"
 #include "shmem/gateway.h"
 #include "shmem/route_private.h"
 
@@ -230,6 +231,7 @@ set_identity(InferRouteSlot *slot, const InferRouteIdentity *identity)
 	if (identity->node[0] == '\0')
 		memcpy(slot->identity.node, identity->name, sizeof(slot->identity.node));
 	slot->published_us = slot->used_us = infer_now_us();
+	slot->now.drain_until_us = infer_drain_until(identity->database, identity->server);
 	infer_gateway_wake();
 }
 

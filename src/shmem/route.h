@@ -80,8 +80,8 @@ typedef struct InferRouteSnapshot
 	InferPeer peer;
 	InferDeadModels dead;  /* by infer_route_model() */
 	int64 behind_since_us; /* > 0: it answers, but is not ready */
-	int64 drain_until_us;  /* > 0: it takes nothing new, until then at most */
-	uint64 incarnation;    /* hash of it; 0 = not known */
+	int64 drain_until_us; /* > 0: it takes nothing new, and what is in flight may last until then */
+	uint64 incarnation;   /* hash of it; 0 = not known */
 	int32 duration_weight; /* of the LONG and EPIC requests that it holds */
 	float node_load;       /* of its node; 0 = idle, or not known */
 	float node_health;     /* ... 0 = not known */
@@ -187,7 +187,7 @@ extern void infer_route_release(InferRouteReservation *reservation,
  * as that, which is counted no lower than it was. */
 extern void infer_route_outwaited(InferRouteReservation *reservation, InferTask task, int64 units);
 extern void infer_route_count(InferRouteRef ref, InferRouteEvent event);
-/* New work is refused until then; 0 = no more. */
+/* New work is refused, and what is in flight may last until then; 0 = no more. */
 extern void infer_route_drain(InferRouteRef ref, int64 until_us);
 /* What dead models are noted by: a server may have a model for one role's key, and say to another
  * that there is none. */

@@ -14,6 +14,7 @@
 #include "storage/shmem.h"
 
 #include "shmem/admission.h"
+#include "shmem/drain.h"
 #include "shmem/gateway.h"
 #include "shmem/hedges.h"
 #include "shmem/nodes.h"
@@ -35,6 +36,7 @@ typedef struct SegmentItem
 static const SegmentItem items[] = {
 	{"pg_inference_admission", infer_admission_shmem_size, INFER_ADMISSION_LOCKS,
 	 infer_admission_shmem_attach},
+	{"pg_inference_drain", infer_drain_shmem_size, 1, infer_drain_shmem_attach},
 	{"pg_inference_gateway", infer_gateway_shmem_size, 0, infer_gateway_shmem_attach},
 	{"pg_inference_hedges", infer_hedges_shmem_size, 1, infer_hedges_shmem_attach},
 	{"pg_inference_nodes", infer_nodes_shmem_size, 1, infer_nodes_shmem_attach},
