@@ -8,7 +8,7 @@
  * and the names that stand in the file $DNS_HOSTS, which is read at each call: a line each, the name
  * and its addresses, as many as there are. All others are resolved as usual. Each call for hang.test
  * adds a line with the process number to the file $SLOW_DNS_LOG, so that a test knows who waits;
- * each call at all adds the name to the file $DNS_LOG.
+ * each call at all adds the name and the process number to the file $DNS_LOG.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -66,7 +66,12 @@ getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 	char line[500];
 
 	if (node != NULL)
-		add_line(getenv("DNS_LOG"), node);
+	{
+		char who[300];
+
+		snprintf(who, sizeof(who), "%.240s %d", node, (int) getpid());
+		add_line(getenv("DNS_LOG"), who);
+	}
 	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
 	{
 		size_t len = strlen(node);

@@ -382,6 +382,18 @@ infer_place_refuse(const InferPlace *place)
 }
 
 void
+infer_place_address(const InferPlace *place, InferHttpRequest *request)
+{
+	static char address[INFER_ROUTE_TEXT]; /* for as long as the request is being submitted */
+	bool failing;
+
+	if (infer_route_address(place->slot, address, &failing))
+		request->address = address;
+	else
+		request->fresh_lookup = failing;
+}
+
+void
 infer_places_make(InferClass *class)
 {
 	const InferTarget *target = class->target;

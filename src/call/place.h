@@ -14,6 +14,7 @@
 #include "core/batch.h"
 #include "core/sizes.h"
 #include "core/types.h"
+#include "http/transport.h"
 #include "provider/provider.h"
 #include "registry/registry.h"
 #include "shmem/admission.h"
@@ -49,6 +50,8 @@ typedef struct InferPlace
 extern void infer_places_make(struct InferClass *class);
 /* Raises what a barred place is barred for. */
 extern void infer_place_refuse(const InferPlace *place);
+/* Says in a request what the gateway knows of the address of the place's server. */
+extern void infer_place_address(const InferPlace *place, InferHttpRequest *request);
 /* How many batches of this process want a permit of the least wanted place. */
 extern int infer_places_wanted(const struct InferClass *class);
 /* Are embeddings to be asked as base64 there?  It is 80 times cheaper to read. */

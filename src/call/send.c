@@ -77,6 +77,7 @@ infer_batch_submit(InferBatch *batch, const InferSecrets *secrets)
 	InferClient *client = batch->client;
 
 	request.timeout_ms = batch->timeout_ms = attempt_timeout_ms(batch);
+	infer_place_address(place, &request);
 	if (batch->key_header[0] != '\0')
 		headers[n++] = batch->key_header;
 	infer_signals_make(&signals, batch, batch->timeout_ms);

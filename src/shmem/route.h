@@ -193,8 +193,9 @@ extern void infer_route_drain(InferRouteRef ref, int64 until_us);
  * that there is none. */
 extern uint64 infer_route_model(const char *remote_model, Oid userid);
 /* The address that a probe connected to not long ago, into a buffer of INFER_ROUTE_TEXT; false:
- * none is known. */
-extern bool infer_route_address(InferRouteRef ref, char *address);
+ * none is known.  *failing: connections to it fail, so what this process remembers of its name is
+ * not to be trusted. */
+extern bool infer_route_address(InferRouteRef ref, char *address, bool *failing);
 /*
  * For who waits for a server that is down, or not ready: from here on the process's latch is set
  * whenever any server is back.  First this, then look, then sleep: so no change is missed.  It ends

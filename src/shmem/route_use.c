@@ -315,15 +315,18 @@ infer_route_drain(InferRouteRef ref, int64 until_us)
 }
 
 bool
-infer_route_address(InferRouteRef ref, char *address)
+infer_route_address(InferRouteRef ref, char *address, bool *failing)
 {
+	int64 now = infer_now_us();
 	const InferRouteSlot *slot = infer_route_lock(ref, LW_SHARED);
 
 	address[0] = '\0';
+	*failing = false;
 	if (slot == NULL)
 		return false;
+	*failing = infer_peer_failing_us(&slot->now.peer, now) > 0;
 	/* without a gateway, nobody would notice that the name stands for another one now */
-	if (infer_now_us() - slot->address_us < (int64) infer_guc_dns_ttl * 1000)
+	if (now - slot->address_us < (int64) infer_guc_dns_ttl * 1000)
 		memcpy(address, slot->address, sizeof(slot->address));
 	infer_route_unlock(ref.slot);
 	return address[0] != '\0';
