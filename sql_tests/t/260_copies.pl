@@ -163,6 +163,36 @@ is(ask('SELECT sum(in_flight), sum(outstanding) FROM infer.stat_servers'), '0|0'
 is(ask('SELECT sum(in_flight) FROM infer.stat_admission'), 0, '... and their permits');
 
 # ----------------------------------------------------------------------------------------------
+# What one server refuses, another one may be doing: nothing is proved by the first one's word.
+
+model('refused', qw(a b));
+given($_) foreach qw(a b);
+outcomes(calls('refused', 'put by', 60, $first_a));
+given('a', 'base_ms=1000');
+given('b', 'fault_400=100');
+reset_all();
+$rows = outcomes(calls('refused', 'only there', 1, $first_a));
+is("@{ $rows->[0] }[0 .. 2]", 'ok a 2', 'fail_P56: a copy that is refused takes nothing from the other request');
+is_deeply(received('only there'), { 2 => 1 }, '... which was sent once');
+given('a', 'base_ms=1000', 'fault_lost=100');
+$rows = outcomes(calls('refused', 'and lost', 1, $first_a));
+is("@{ $rows->[0] }[0, 2]", 'disconnected maybe_executed 2', 'fail_P21: if that one is lost, nobody says that nothing ran');
+
+# a batch that was lost is not sent again in halves because its copy was too large
+ask(q{SELECT infer.create_model('halves', task => 'embed', server => 'a', remote_model => 'r');},
+	q{SELECT infer.add_placement('halves', 'b', 'r')});
+given($_) foreach qw(a b);
+ask(qq{SELECT infer.embed('halves', 'lay by ' || i, options => '$first_a') FROM generate_series(1, 60) i});
+ask(qq{SELECT infer.embed('halves', 'lay by too', options => '$first_a')}) foreach 1 .. 30;
+given('a', 'base_ms=700', 'fault_lost=100');
+given('b', 'base_ms=1500', 'fault_413=100');
+reset_all();
+is(ask(qq{SELECT DISTINCT (o).reason, (o).execution, (o).attempts FROM (SELECT infer.try_embed('halves', 'half ' || i,
+		options => '$first_a') AS o FROM generate_series(1, 4) i OFFSET 0) s}),
+	'request_too_large|maybe_executed|2', 'fail_P55: what was lost, and refused by another server, ends there');
+is_deeply(received('half'), { 2 => 4 }, '... and is not sent in parts');
+
+# ----------------------------------------------------------------------------------------------
 # A scan: each row has one answer, however many copies there were, and they are few.
 
 model('scan', qw(a b c));

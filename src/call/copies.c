@@ -12,9 +12,11 @@
  *     a result             the first one counts, the other request is cancelled.  If it is the
  *                          copy's, the two change places: the original takes over whatever belongs
  *                          to the request (exchange()), and goes on as if it had been its own.
- *     a failure            of a server: the other one goes on, and is the original from then on.
- *                          Of the call itself (it would be refused everywhere): the call has
- *                          failed, and the other request is cancelled.
+ *     a failure            the other one goes on, and is the original from then on.  So it is also
+ *                          for a refusal of the contents, or of the caller: it may be that server's
+ *                          alone, and what the other one may be doing is no longer "nothing ran".
+ *                          But where it was executed, or may have been, and is never repeated, the
+ *                          call has failed, and the other request is cancelled.
  *     cancel, LIMIT, ERROR both end; each gives back what it holds.
  *
  * Both are charged: each request that has left is somebody's bill.  The one that is cancelled may
@@ -55,6 +57,7 @@ infer_copies_arm(InferBatch *batch)
 	batch->copied = false;
 	batch->copy_due_us = 0;
 	if (!class->options.hedge || class->nplaces < 2 || batch->is_copy ||
+		batch->refusal != NULL || /* it is to show what this server takes */
 		kind_of(batch) != INFER_ATTEMPT_FIRST || infer_route_copies(batch, order) == 0)
 		return;
 	delay_us = infer_hedges_delay_us(
@@ -296,7 +299,8 @@ infer_copies_settle(InferBatch *batch, const InferFinding *finding, const InferH
 	if (batch == copy)
 		exchange(original, copy);
 	/* the original's request is the one that has ended now */
-	if (won || infer_route_would_end(original, finding))
+	if (won ||
+		(finding->execution != INFER_NOT_ADMITTED && infer_route_would_end(original, finding)))
 	{
 		part(original);
 		drop_loser(copy);

@@ -26,6 +26,17 @@ may_split(const InferBatch *batch, const InferFinding *finding, const InferHttpR
 	return infer_provider_is_size_error(result->wire.status, result->body->data, result->body->len);
 }
 
+/* Is it as if the request had not been sent?  The one that it was a copy of may have run. */
+static bool
+may_say_again(const InferBatch *batch)
+{
+	const InferFinding earlier = {
+		.reason = INFER_REASON_DISCONNECTED, .execution = batch->floor, .lost = true};
+
+	return batch->stages.copies == 0 || batch->floor == INFER_NOT_ADMITTED ||
+		   infer_retry_allowed(&batch->class->options.rule, 0, &earlier);
+}
+
 /* Sends the same answers in new words. What was refused did not run and is no attempt. */
 static void
 rephrase(InferBatch *batch)
@@ -189,7 +200,8 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 {
 	int status = result->wire.status;
 	int64 retry_after_ms = result->retry_after_ms;
-	bool splitting = may_split(batch, finding, result);
+	bool again = may_say_again(batch);
+	bool splitting = again && may_split(batch, finding, result);
 	bool declined = is_declined(result);
 	bool rephrasing = refuses_base64(batch, finding, result);
 	InferReason reason = reason_of(finding, result);
@@ -200,8 +212,11 @@ infer_finish_failure(InferBatch *batch, const InferFinding *finding, const Infer
 	if (rephrasing)
 	{
 		infer_place_no_base64(batch->place);
-		rephrase(batch);
-		return;
+		if (again)
+		{
+			rephrase(batch);
+			return;
+		}
 	}
 	if (splitting)
 	{

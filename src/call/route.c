@@ -254,7 +254,10 @@ infer_route_ended(InferBatch *batch, const InferFinding *finding, bool declined,
 void
 infer_route_undo(InferBatch *batch)
 {
+	int copies = batch->stages.copies;
+
 	batch->stages = batch->before;
+	batch->stages.copies = copies; /* which are sent once */
 }
 
 void
