@@ -471,7 +471,7 @@ test_gw_affinity(void)
 	CHECK(moved == hits[7]);
 }
 
-/* A place that holds more than 1.25 times the mean is passed over, by all the same. */
+/* A place that holds more than 1.25 times the mean, and two, is passed over, by all the same. */
 static void
 test_gw_affinity_is_bounded(void)
 {
@@ -485,12 +485,21 @@ test_gw_affinity_is_bounded(void)
 	decide(0);
 	home = d.order[0];
 	second = d.order[1];
-	places[home].outstanding = 10.3; /* of 8.29 on average */
+	places[home].outstanding = 12.7; /* of 8.59 on average */
 	decide(0);
 	CHECK(d.order[0] == home);
-	places[home].outstanding = 10.4; /* of 8.3 */
+	places[home].outstanding = 12.8; /* of 8.6 */
 	decide(0);
 	CHECK(d.order[0] == second && d.n_order == SERVERS && d.order[SERVERS - 1] == home);
+	/* few are no load */
+	for (int i = 0; i < SERVERS; i++)
+		places[i].outstanding = 0;
+	places[home].outstanding = 2;
+	decide(0);
+	CHECK(d.order[0] == home);
+	places[home].outstanding = 3;
+	decide(0);
+	CHECK(d.order[0] == second);
 	/* a heavier one may hold more */
 	places[home].weight = 2;
 	decide(0);

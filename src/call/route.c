@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "miscadmin.h"
 
 #include "call/internal.h"
 #include "pg/health_weights.h"
@@ -128,7 +129,7 @@ void
 infer_route_session(InferRouteRequest *request)
 {
 	request->last_node = last_node;
-	request->turn = turn;
+	request->turn = turn + murmurhash32(MyProcPid); /* not all sessions begin with the same */
 }
 
 /* The walk -------------------------------------------------------------------------------------
@@ -152,6 +153,29 @@ draw(const InferBatch *batch)
 
 	return infer_random_draw(hash_bytes_extended((const unsigned char *) first->input,
 												 (int) first->input_len, batch->attempts));
+}
+
+/* Requests that begin alike want the same server. One with several inputs has no one beginning. */
+static uint64
+affinity_of(const InferBatch *batch)
+{
+	const InferAnswer *first = batch->answers[0];
+	size_t len = batch->class->target->affinity_bytes;
+
+	if (len == 0 || batch->nanswers > 1)
+		return 0;
+	return Max(1, hash_bytes_extended((const unsigned char *) first->input,
+									  (int) Min(len, first->input_len), 0));
+}
+
+/* What the batch asks for now, beside what all of its class do. */
+static void
+ask_for(InferRouteRequest *request, const InferBatch *batch)
+{
+	infer_route_session(request);
+	request->affinity = affinity_of(batch);
+	request->min_tier = batch->stages.tier;
+	request->probe = false;
 }
 
 /* A batch that was refused for its size goes where that shows what the server takes. */
@@ -185,7 +209,7 @@ infer_route_next(InferBatch *batch)
 	now = infer_now_us();
 	for (int i = 0; i < class->nplaces; i++)
 		look(&class->places[i], &class->routes[i], batch, now);
-	infer_route_session(&class->request);
+	ask_for(&class->request, batch);
 	infer_stages_next(&batch->stages, &rule, &class->request, class->routes, class->nplaces, now,
 					  draw(batch), &decision, &step);
 	if (step.action == INFER_STAGES_SEND)
@@ -221,6 +245,7 @@ infer_route_copies(const InferBatch *batch, int *order)
 
 	for (int i = 0; i < class->nplaces; i++)
 		look(&class->places[i], &class->routes[i], batch, now);
+	ask_for(&class->request, batch);
 	infer_route_decide(&class->request, class->routes, class->nplaces, now, draw(batch), &decision);
 	return infer_stages_copies(&batch->stages, &decision, order);
 }

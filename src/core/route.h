@@ -24,7 +24,8 @@
  * 3. CHOOSE SERVERS.  Places are ordered by: preference; primary, for what may mutate; distance;
  *    whether they are bad (excluded for overload, or loading); LONG or EPIC work held, for such
  *    work; rank of the node; queue model; at random.  With an affinity, rendezvous hashing takes
- *    the place of the last three, passing over places that hold more than 1.25 times the mean.
+ *    the place of the last three, passing over places that hold more than 1.25 times the mean and
+ * two.
  *
  *    The queue model's score is what a request would wait for:
  *        (outstanding / weight + penalty) x slowness

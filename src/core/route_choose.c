@@ -12,7 +12,8 @@
 
 #define SLOWER         2.0 /* times the fastest; below that it is noise */
 #define LATENCY_OLD_US INT64_C(10000000)
-#define AFFINITY_BOUND 1.25
+#define AFFINITY_BOUND 1.25 /* times the mean ... */
+#define AFFINITY_SLACK 2    /* ... and so many more: one or two are chance, not load */
 #define OF_PLACE       (UINT64_C(2) << 32)
 
 /* Smaller is earlier: what, then score, then chance. */
@@ -119,7 +120,7 @@ affinity_bound(const InferRouting *routing)
 			sum += routing->places[i].outstanding / weight_of(&routing->places[i]);
 			n++;
 		}
-	return n > 0 ? AFFINITY_BOUND * sum / n : 0;
+	return n > 0 ? AFFINITY_BOUND * sum / n + AFFINITY_SLACK : 0;
 }
 
 static PlaceKey
