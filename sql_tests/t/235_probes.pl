@@ -158,6 +158,23 @@ becomes('4 0 0', 'fail_P41: one that is back is found by a probe, without a call
 cmp_ok(time - $healed, '<', 3, 'fail_P41: soon');
 is($mock{b}->stat('requests'), 0, 'fail_P41: indeed');
 
+# fail_P43: who waits because all are down is woken when a probe finds that one is back.
+ask(q{SELECT infer.create_model('two', task => 'complete', server => 'b', remote_model => 'mock');
+	SELECT infer.add_placement('two', server => 'flaps')});
+$mock{$_}->stop foreach qw(b flaps);
+becomes('4 2 0', 'fail_P43: all of its servers are down');
+my $waits = InferProc->start($node, 'waits',
+	q{SET pg_inference.all_failed_wait = '60s'; SELECT infer.complete('two', 'waits') <> '';});
+ok(InferTest::wait_until(30, sub { ask(q{SELECT count(*) FROM pg_stat_activity
+	WHERE application_name = 'waits' AND wait_event IN ('Extension', 'InferRetry')}) eq '1' }), 'fail_P43: a call waits');
+revive('b');
+$healed = time;
+my ($out, $err) = $waits->finish;
+is($out, "t\n", 'fail_P43: and is answered when one is back') or diag($err);
+cmp_ok(time - $healed, '<', 5, 'fail_P43: at once');
+revive('flaps');
+becomes('4 0 0', 'all are back');
+
 # ----------------------------------------------------------------------------------------------
 # A change of settings counts at once; no probes without an interval.
 

@@ -218,3 +218,12 @@ infer_batch_sleep(InferBatch *batch, int64 until_us)
 	batch->not_before_us = until_us;
 	infer_batch_move(batch, &batch->client->sleeping);
 }
+
+/* When a sleeping batch wants to go on; 0 = it has what it waits for. */
+int64
+infer_batch_wakes_us(const InferBatch *batch)
+{
+	if (batch->on_change && batch->changes != infer_route_changes())
+		return 0;
+	return batch->not_before_us;
+}

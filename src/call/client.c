@@ -45,6 +45,8 @@ client_release(InferOwned *owned)
 		infer_memo_class_release(client->last_class);
 	}
 	dlist_delete(&client->node);
+	if (dlist_is_empty(infer_pump_clients()))
+		infer_route_wait_end();
 	MemoryContextDelete(client->context);
 }
 

@@ -236,6 +236,8 @@ struct InferBatch
 	InferBatch *twin;   /* the copy, or the original, while both are under way; NULL = alone */
 	int64 copy_due_us;  /* 0 = there will be none */
 	InferStages stages; /* its walk over the places */
+	bool on_change;     /* its sleep ends when a server comes back, too */
+	uint64 changes;     /* infer_route_changes(), when it last looked */
 	InferStages before; /* ... as it was before the attempt that is under way */
 	InferAttempt told[INFER_ATTEMPTS_TOLD]; /* number i is at i modulo that */
 	/* the last attempt that failed, while another one may follow */
@@ -365,6 +367,7 @@ extern void infer_batch_set_open(InferBatch *batch, bool is_open);
 extern void infer_batch_move(InferBatch *batch, dlist_head *list);
 extern void infer_batch_ready(InferBatch *batch);
 extern void infer_batch_sleep(InferBatch *batch, int64 until_us);
+extern int64 infer_batch_wakes_us(const InferBatch *batch);
 extern void infer_batch_split(InferBatch *batch, InferBatch *into, int from);
 /* Moves all answers but the first n into a batch of the same history, which is ready then. */
 extern void infer_batch_part(InferBatch *batch, int n);

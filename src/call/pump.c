@@ -265,7 +265,7 @@ infer_pump_next_retry_us(void)
 		InferClient *client = dlist_container(InferClient, node, iter.cur);
 
 		dlist_foreach(inner, &client->sleeping) next =
-			Min(next, dlist_container(InferBatch, node, inner.cur)->not_before_us);
+			Min(next, infer_batch_wakes_us(dlist_container(InferBatch, node, inner.cur)));
 	}
 	return next;
 }

@@ -18,9 +18,6 @@
 #include "pg/random.h"
 #include "pg/report.h"
 
-/* While all are down, this is how soon it shows that one is back. */
-#define LOOK_AGAIN_US 100000
-
 static InferRouteDecision decision; /* of the last look */
 static InferStagesStep step;
 static char last_node[NAMEDATALEN]; /* of the session's last success */
@@ -207,6 +204,7 @@ infer_route_next(InferBatch *batch)
 		return &step;
 	}
 	now = infer_now_us();
+	batch->changes = infer_route_changes();
 	for (int i = 0; i < class->nplaces; i++)
 		look(&class->places[i], &class->routes[i], batch, now);
 	ask_for(&class->request, batch);
@@ -214,8 +212,9 @@ infer_route_next(InferBatch *batch)
 					  draw(batch), &decision, &step);
 	if (step.action == INFER_STAGES_SEND)
 		prefer_refusing(batch);
-	else if (step.action == INFER_STAGES_WAIT && step.on_change)
-		step.until_us = Min(step.until_us, now + LOOK_AGAIN_US);
+	batch->on_change = step.action == INFER_STAGES_WAIT && step.on_change;
+	if (batch->on_change)
+		infer_route_wait_begin();
 	return &step;
 }
 

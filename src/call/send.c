@@ -158,7 +158,7 @@ wake_sleepers(InferClient *client)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
 
-		if (batch->not_before_us <= now)
+		if (infer_batch_wakes_us(batch) <= now)
 			infer_batch_ready(batch);
 	}
 }
@@ -174,14 +174,20 @@ typedef enum Turn
 	TURN_GONE   /* it sleeps, or has failed */
 } Turn;
 
-/* Nothing is waited for longer than the call may take. */
+/* Nothing is waited for longer than the call may take; a change may come before. */
 static Turn
 wait_for_place(InferBatch *batch, int64 until_us)
 {
 	if (batch->deadline_us > 0 && until_us > batch->deadline_us)
-		infer_route_fail(batch, INFER_STAGES_LAST);
-	else
-		infer_batch_sleep(batch, until_us);
+	{
+		if (!batch->on_change || batch->deadline_us <= infer_now_us())
+		{
+			infer_route_fail(batch, INFER_STAGES_LAST);
+			return TURN_GONE;
+		}
+		until_us = batch->deadline_us;
+	}
+	infer_batch_sleep(batch, until_us);
 	return TURN_GONE;
 }
 

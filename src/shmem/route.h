@@ -196,9 +196,12 @@ extern uint64 infer_route_model(const char *remote_model, Oid userid);
  * none is known.  *failing: connections to it fail, so what this process remembers of its name is
  * not to be trusted. */
 extern bool infer_route_address(InferRouteRef ref, char *address, bool *failing);
+/* Counts servers that have come back. */
+extern uint64 infer_route_changes(void);
 /*
  * For who waits for a server that is down, or not ready: from here on the process's latch is set
- * whenever any server is back.  First this, then look, then sleep: so no change is missed.  It ends
+ * whenever infer_route_changes() grows.  Note that number, look, and if there is nothing begin;
+ * then, and whenever the latch was set, compare before sleeping: so no change is missed.  It ends
  * with the process at the latest; both are idempotent.
  */
 extern void infer_route_wait_begin(void);
