@@ -240,6 +240,17 @@ cmp_ok(time - $before, '<', 2.5, '... within the wait and an attempt');
 ask('ALTER SYSTEM RESET pg_inference.failure_cooldown;', 'SELECT pg_reload_conf()');
 
 # ----------------------------------------------------------------------------------------------
+# fail_P46: given up, also where it was not decided yet where a call goes.
+
+given(all => ['fault_hang=100']);
+$m = model('complete', max_concurrency => 2);
+like(
+	error("SET statement_timeout = '300ms';",
+		"SELECT infer.complete('$m', 'given up ' || i) FROM generate_series(1, 100) i"),
+	qr/ERROR:  57014: canceling statement due to statement timeout/, 'fail_P46: a backlog is given up');
+at_rest('given up');
+
+# ----------------------------------------------------------------------------------------------
 # A backlog keeps servers of unequal speed busy, without weights: what they take is found out.
 
 sub speeds

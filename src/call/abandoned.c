@@ -46,5 +46,6 @@ infer_abandon(InferBatch *batch)
 	}
 	proof = infer_proof_floor(proof, batch->floor);
 	batch->client->stats.abandoned[proof]++;
-	infer_admission_abandoned(batch->place->key, proof);
+	if (batch->place != NULL) /* else it had not been decided where it goes */
+		infer_admission_abandoned(batch->place->key, proof);
 }
