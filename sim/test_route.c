@@ -513,7 +513,7 @@ test_gw_3_causes(void)
 	places[2].permitted = true;
 	places[2].state = INFER_PLACE_DRAINING;
 	decide(0);
-	CHECK(d.cause == INFER_CAUSE_ALL_FAILED && d.reason == INFER_BY_DRAINING);
+	CHECK(d.cause == INFER_CAUSE_DRAINING && d.reason == INFER_BY_DRAINING);
 	places[3].permitted = true;
 	places[3].state = INFER_PLACE_FAILED;
 	decide(0);

@@ -234,6 +234,17 @@ test_gw_5_one_place(void)
 }
 
 /* Nobody waits for what one server asks for while another one may be asked. */
+/* A step is made anew each time: of one call's pause nothing is left in the next one's step. */
+static void
+test_gw_5_steps_are_of_one_call(void)
+{
+	two_by_two();
+	step = (InferStagesStep){.until_us = now_us + 1, .on_change = true, .probe = true};
+	next();
+	CHECK(step.action == INFER_STAGES_SEND);
+	CHECK(step.until_us == 0 && !step.on_change && !step.probe);
+}
+
 static void
 test_gw_5_retry_after(void)
 {
@@ -742,6 +753,7 @@ main(void)
 	TEST(gw_5_stage_limits);
 	TEST(gw_5_rounds);
 	TEST(gw_5_one_place);
+	TEST(gw_5_steps_are_of_one_call);
 	TEST(gw_5_retry_after);
 	TEST(gw_5_tiers);
 	TEST(gw_5_last_failure);

@@ -124,10 +124,13 @@ like(
 	failure('SET ROLE someone;', $m, 'x', qq("nodes": ["a$n"])),
 	qr/42501: permission denied for foreign server a[12]\.$n/,
 	'gw_8: want of USAGE is an error of its own');
+is( ask('SET ROLE someone;',
+		qq{SELECT (infer.try_complete('$m', 'keyed', '{}', '{"idempotency_key": true}')).server}),
+	"b1.$n", '... nor is anything of theirs needed for a key of idempotency');
 ask(qq{REVOKE USAGE ON FOREIGN SERVER "b1.$n" FROM someone});
 like(failure('SET ROLE someone;', $m, 'x'),
 	qr/42501: permission denied for foreign server/, '... also without any');
-is(requests(), '0 0 4 0', '... and nothing was sent');
+is(requests(), '0 0 5 0', '... and nothing was sent');
 
 # ----------------------------------------------------------------------------------------------
 # gw_5: a walk over two nodes with two servers each ends at the right one, in the right order.

@@ -39,8 +39,8 @@ add_call(pg_cryptohash_ctx *hash, const InferBatch *batch)
 	bool base64 = infer_place_base64(batch->place);
 	uint64 statement = text != NULL ? 0 : infer_memo_id(class->memo);
 	bool ok = add(hash, &statement, sizeof(statement)) && add_text(hash, text ? text : "") &&
-			  add_text(hash, class->places[0].url) &&
-			  add_text(hash, infer_task_name(class->task)) &&
+			  add_text(hash, class->places[0].placement->server->url) &&
+			  add_text(hash, class->options.path) && add_text(hash, infer_task_name(class->task)) &&
 			  add_text(hash, batch->place->remote_model) &&
 			  add_text(hash, class->parameters_json) && add(hash, &base64, sizeof(base64));
 

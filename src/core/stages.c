@@ -288,7 +288,8 @@ infer_stages_next(InferStages *s, const InferStagesRule *rule, InferRouteRequest
 				  InferRouteDecision *decision, InferStagesStep *step)
 {
 	step->n_order = 0;
-	step->probe = false;
+	step->until_us = 0;
+	step->on_change = step->probe = false;
 	if (!s->ended && s->running > 0)
 	{
 		step->action = INFER_STAGES_HOLD;

@@ -102,7 +102,7 @@ typedef struct InferStagesStep
 {
 	InferStagesAction action;
 	InferStagesEnd end;
-	int64_t until_us;
+	int64_t until_us; /* WAIT; else 0 */
 	bool on_change;
 	bool probe; /* SEND: though they are thought to be down */
 	int n_order;
