@@ -9,6 +9,9 @@
 #   ... run InferLedger::script($_) ...
 #   my $found = InferLedger::judge(\@statements, InferLedger::claims($node), $mock->ledger);
 #   $found->{violations}, $found->{seen}
+#
+# The ledgers of several servers are added up with InferLedger::together(map { $_->ledger } @mocks).
+# A statement's {members} are further ones of its options.
 package InferLedger;
 
 use strict;
@@ -90,8 +93,9 @@ sub ambiguous
 	return ($s->{retry} // '') eq 'ambiguous' || ($s->{delivery} // 'single') ne 'single';
 }
 
-# Most executions that a text of this statement may have.
-sub most { my ($s) = @_; return ambiguous($s) ? $s->{max_attempts} : 1; }
+# Most executions that a text of this statement may have; {copies} is 1 where a slow request may have
+# a second one.
+sub most { my ($s) = @_; return (ambiguous($s) ? $s->{max_attempts} : 1) + ($s->{copies} // 0); }
 
 sub create_claims
 {
@@ -106,7 +110,7 @@ sub script
 	my ($s) = @_;
 	my %options = (max_attempts => $s->{max_attempts});
 	foreach (qw(retry delivery)) { $options{$_} = $s->{$_} if defined $s->{$_}; }
-	my $options = join(', ', map { qq("$_": "$options{$_}") } sort keys %options);
+	my $options = join(', ', (map { qq("$_": "$options{$_}") } sort keys %options), @{ $s->{members} // [] });
 	my $function = $s->{kind} eq 'c' ? 'try_complete' : 'try_embed';
 	my @poison = map { "WHEN $_ THEN '$s->{poison}{$_}'" } sort keys %{ $s->{poison} };
 	my $suffix = @poison ? " || CASE i @poison ELSE '' END" : '';
@@ -158,8 +162,9 @@ sub judge_claim
 	push @wrong, 'executed, but the server knows nothing of it' if $claim->{execution} eq 'executed' && !$executed;
 	push @wrong, 'a value that nobody has computed' if $good && !$executed;
 	push @wrong, 'more executions than attempts' if $executed > $claim->{attempts};
-	push @wrong, 'more attempts than allowed' if $claim->{attempts} > $s->{max_attempts};
-	push @wrong, 'retried, never to be' if ($s->{retry} // '') eq 'never' && $claim->{attempts} > 1;
+	my $copies = $s->{copies} // 0;
+	push @wrong, 'more attempts than allowed' if $claim->{attempts} > $s->{max_attempts} + $copies;
+	push @wrong, 'retried, never to be' if ($s->{retry} // '') eq 'never' && $claim->{attempts} > 1 + $copies;
 	push @wrong, 'more requests than attempts' if $s->{kind} eq 'c' && $known->{seen} > $claim->{attempts};
 	push @wrong, 'an answer that is not its own' if $good && $s->{kind} eq 'c' && $claim->{value} ne text($s, $claim->{line});
 
@@ -221,6 +226,20 @@ sub judge
 		}
 	}
 	return { violations => \@violations, seen => \%seen, stored => $stored, calls => $calls, missing => $missing };
+}
+
+# What several servers know of each text.
+sub together
+{
+	my %all;
+	foreach my $ledger (@_)
+	{
+		foreach my $text (keys %$ledger)
+		{
+			$all{$text}{$_} += $ledger->{$text}{$_} foreach qw(seen executed);
+		}
+	}
+	return \%all;
 }
 
 sub describe
