@@ -607,6 +607,21 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'infer_explain'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 100 ROWS 10;
 
+CREATE FUNCTION infer.ref(model text, server name DEFAULT NULL)
+RETURNS text
+AS 'MODULE_PATHNAME', 'infer_ref'
+LANGUAGE C VOLATILE PARALLEL RESTRICTED COST 100;
+
+CREATE FUNCTION infer.ref_to_bytes(ref text)
+RETURNS bytea
+AS 'MODULE_PATHNAME', 'infer_ref_to_bytes'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE FUNCTION infer.ref_from_bytes(bytes bytea)
+RETURNS text
+AS 'MODULE_PATHNAME', 'infer_ref_from_bytes'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
 CREATE FUNCTION infer.latency_histogram(
 	server name,
 	OUT from_latency interval,
@@ -910,6 +925,12 @@ COMMENT ON COLUMN infer.stat_nodes.load_factor IS '75th percentile of how busy i
 COMMENT ON COLUMN infer.stat_nodes.health_factor IS 'sum of what its healthy servers count, by pg_inference.health_weights; 0: none, or not known';
 COMMENT ON FUNCTION infer.explain_route(text, jsonb, jsonb) IS
 	'Where a request to the model with these routing keys and parameters would go now; nothing is sent. Phase 1: placements that cannot serve it, and why; 2: the nodes that are left, as they rank; 3: their placements, in the order in which they are tried. Runs the model''s classification functions';
+COMMENT ON FUNCTION infer.ref(text, name) IS
+	'A service reference, to be given in place of a model''s name: the model on the server that a call would go to now, or the given one, as long as it is the same incarnation. Plain data, good to store; sends nothing. A call by it fails (stale_incarnation) once the server was started anew (its option incarnation), its url has changed, or PostgreSQL was restarted';
+COMMENT ON FUNCTION infer.ref_to_bytes(text) IS
+	'A service reference as bytes, with a checksum';
+COMMENT ON FUNCTION infer.ref_from_bytes(bytea) IS
+	'The service reference that infer.ref_to_bytes() has made bytes of; an error if they are not as they were';
 COMMENT ON FUNCTION infer.latency_histogram(name) IS
 	'What answers of a server of this database took, in buckets: all since start or stat_reset(), and those of the last minutes. For those who may use the server, or read all statistics';
 COMMENT ON FUNCTION infer.stat_reset() IS

@@ -67,4 +67,59 @@ my $asked = $mocks{metric}->stat('metrics');
 InferTest::wait_until(30, sub { $mocks{metric}->stat('metrics') > $asked + 1 });
 is(servers('metric', $known), 'second|1', 'gw_7: a metric that is gone says nothing');
 
+# ----------------------------------------------------------------------------------------------
+# Calls: where no probe tells, answers do. What was learnt of the last incarnation is forgotten.
+
+ask(q{ALTER SYSTEM SET pg_inference.probe_interval = 0; SELECT pg_reload_conf()});
+$mocks{$_}->set('defaults', 'dim=4', 'retry_after=-1', 'incarnation=third') foreach qw(header field);
+ask("SELECT infer.embed('field', 'in a good answer')");
+is(servers('field', $known), 'third|2', 'fail_P72: a call learns it from a field');
+ask("SELECT infer.try_embed('header', '[[mock:429]]', options => '{\"max_attempts\": 1}')");
+is(servers('header', "$known, excluded_until"), 'third|3|', 'fail_P72: ... or from the header of a refusal, which was sent to the last one');
+ask("SELECT infer.try_embed('header', '[[mock:429]] again', options => '{\"max_attempts\": 1}')");
+is(servers('header', "$known, excluded_until IS NULL"), 'third|3|f', 'fail_P72: another refusal is its own');
+$mocks{header}->set('incarnation=fourth');
+ask("SELECT infer.embed('header', 'now it is well')");
+is(servers('header', $known . ', excluded_until, latency_p50 < $$1 s$$'), 'fourth|4||t', 'fail_P72: nothing is held against the next one');
+$mocks{field}->set('base_ms=600');
+ask("SELECT infer.embed('field', 'slow')");
+is(servers('field', 'latency_p99 > $$300 ms$$'), 't', 'fail_P72: a slow answer is known');
+$mocks{field}->set('base_ms=0', 'incarnation=fourth');
+ask("SELECT infer.embed('field', 'fast')");
+is(servers('field', 'latency_p99 < $$300 ms$$'), 't', 'fail_P72: ... and forgotten');
+
+# ----------------------------------------------------------------------------------------------
+# References. Whatever the gateway has noticed, a call by one does not send at all.
+
+ask(q{ALTER SYSTEM SET pg_inference.probe_interval = '200ms'; SELECT pg_reload_conf()});
+my %refs = map { $_ => ask("SELECT infer.ref('$_')") } qw(header field metric silent);
+like($refs{header}, qr/^infer:ref:1:header:\d+\.\d+:fourth:mock$/, 'fail_P72: a reference');
+foreach my $name (qw(header field metric))
+{
+	$mocks{$name}->set('incarnation=restarted');
+	becomes($name, 'incarnation', 'restarted', "fail_P72: $name: the gateway has noticed");
+	$mocks{$name}->reset;
+	is(ask("SELECT reason, execution, attempts FROM infer.try_embed('$refs{$name}', 'by reference')"), 'stale_incarnation|not_admitted|0',
+		"fail_P72: $name: a reference never reaches another incarnation");
+	is($mocks{$name}->stat('requests'), 0, "fail_P72: $name: ... and nothing has arrived");
+	is(ask("SELECT reason FROM infer.try_embed(infer.ref('$name'), 'by a new one')"), '', "fail_P72: $name: a new one does");
+}
+
+# elsewhere, and later, its place in the table is another one's, or nobody's
+my $other = InferTest::new_node('other');
+my $url = $mocks{silent}->url;
+my $same = "CREATE EXTENSION pg_inference; CREATE SERVER silent FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$url/v1'); SELECT infer.embed('silent/mock', 'there')";
+ask('CREATE DATABASE elsewhere');
+$_->[0]->safe_psql($_->[1], $same) foreach [$node, 'elsewhere'], [$other, 'postgres'];
+my $stale = "SELECT reason, execution FROM infer.try_embed('$refs{silent}', 'by reference')";
+is(ask($stale), '|executed', 'fail_P72: a reference without an incarnation works');
+$mocks{silent}->reset;
+is($node->safe_psql('elsewhere', $stale), 'stale_incarnation|not_admitted', 'fail_P72: ... but not in another database');
+is($other->safe_psql('postgres', $stale), 'stale_incarnation|not_admitted', 'fail_P72: ... nor in another instance');
+$node->restart;
+ask("SELECT infer.embed('silent', 'known again')");
+is(ask($stale), 'stale_incarnation|not_admitted', 'fail_P72: ... nor after a restart');
+is(ask("SELECT reason FROM infer.try_embed(infer.ref('silent'), 'by a new one')"), '', 'fail_P72: a new one works');
+is_deeply([sort keys %{ $mocks{silent}->ledger }], ['by a new one', 'known again'], 'fail_P72: no reference was brought up to date');
+
 done_testing();

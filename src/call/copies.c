@@ -158,6 +158,8 @@ send_copy(InferBatch *copy, InferBatch *batch)
 	char *detail = NULL;
 	bool sent;
 
+	if (!infer_incarnation_fits(copy->place))
+		return false;
 	(void) infer_route_reserve(copy->place->slot, copy->lane->weight, &copy->reservation);
 	sent = infer_registry_secrets(copy->place->placement->server, copy->class->userid, &secrets,
 								  &detail) == INFER_REASON_NONE &&

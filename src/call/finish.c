@@ -170,7 +170,8 @@ news_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpRes
 
 /* ... and the server's slot in the route table. */
 static InferRouteOutcome
-route_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpResult *result)
+route_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpResult *result,
+		 const char *incarnation)
 {
 	const InferClass *class = batch->class;
 	int status = result->wire.status;
@@ -190,6 +191,7 @@ route_of(const InferBatch *batch, const InferOutcome *outcome, const InferHttpRe
 				 : class->task == INFER_TASK_CALL ? 0
 												  : batch->charge.output,
 		.retry_after_us = outcome->retry_after_us,
+		.incarnation = incarnation,
 	};
 }
 
@@ -217,9 +219,10 @@ infer_finish_landed(InferBatch *batch, InferReason reason, InferVerdict verdict,
 {
 	InferOutcome outcome = outcome_of(batch, reason, verdict, result);
 	InferRateNews news = news_of(batch, &outcome, result, tokens);
+	char said[INFER_INCARNATION_MAX];
+	InferRouteOutcome route = route_of(batch, &outcome, result, said);
 
-	InferRouteOutcome route = route_of(batch, &outcome, result);
-
+	infer_incarnation_said(batch->place, result, said);
 	count_attempt(&batch->client->stats, verdict, result);
 	infer_copies_landed(batch, reason);
 	infer_drain_note(batch->place, INFER_DRAIN_FINISHED);
@@ -279,6 +282,10 @@ infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 {
 	InferFinding finding = classify(batch, result);
 
+	if (finding.reason == INFER_REASON_NONE && infer_incarnation_is_wrong(batch->place, result))
+		finding = (InferFinding){.reason = INFER_REASON_STALE_INCARNATION,
+								 .execution = INFER_EXECUTED,
+								 .verdict = INFER_VERDICT_SUCCESS};
 	batch = infer_copies_settle(batch, &finding, result);
 	if (batch == NULL)
 		return;
@@ -286,6 +293,8 @@ infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 	infer_usage_found(batch, &finding, result->wire.left);
 	if (finding.reason == INFER_REASON_NONE)
 		infer_finish_reply(batch, result);
+	else if (finding.reason == INFER_REASON_STALE_INCARNATION)
+		infer_incarnation_discard(batch, result);
 	else
 		infer_finish_failure(batch, &finding, result);
 	infer_usage_save_due();

@@ -75,6 +75,7 @@ typedef struct InferCallOptions
 	InferHeader header; /* its priority counts in the key's line */
 	InferInvalidText invalid_text;
 	InferTruncated truncated;
+	InferMixed mixed;
 	char *path; /* infer.call: below the server's url; "" */
 } InferCallOptions;
 
@@ -566,6 +567,22 @@ extern void infer_tolerance_note(const InferAnswer *answer);
 extern bool infer_tolerance_allows(InferBatch *batch);
 extern bool infer_tolerance_stopped(const InferAnswer *answer);
 extern void infer_tolerance_raise(const InferAnswer *answer) __attribute__((noreturn));
+
+/* incarnation.c */
+extern void infer_incarnation_prepare(InferPlace *place);
+/* The header in which answers of the place say which one gave them; NULL: in none. */
+extern const char *infer_incarnation_header(const InferPlace *place);
+/* What an answer says, or the route table, where answers cannot; "" = nothing. */
+extern void infer_incarnation_said(const InferPlace *place, const InferHttpResult *result,
+								   char *said);
+/* May calls go to the place, as far as the route table knows? */
+extern bool infer_incarnation_fits(const InferPlace *place);
+/* ... and this loose batch to its own?  If not, it is finished. */
+extern bool infer_incarnation_allows(InferBatch *batch);
+/* Has another one than expected given a good answer? Notes whom to expect. */
+extern bool infer_incarnation_is_wrong(InferPlace *place, const InferHttpResult *result);
+/* The batch fails for that. */
+extern void infer_incarnation_discard(InferBatch *batch, const InferHttpResult *result);
 
 /* finish.c */
 extern void infer_finish_transfer(InferBatch *batch, const InferHttpResult *result);

@@ -15,7 +15,8 @@
 
 #define KNOWN_OPTIONS                                                                              \
 	"admission_key, delivery, dispatch_batch_size, duration, feeds, hedge, idempotency_key, "      \
-	"invalid_text, is_mut, is_solo, max_attempts, max_concurrency, nodes, on_error, path, "        \
+	"invalid_text, is_mut, is_solo, max_attempts, max_concurrency, mixed_incarnations, nodes, "    \
+	"on_error, path, "                                                                             \
 	"priority, retry, route_prefs, rpm, service_classes, streaming_mode, test_ctl, timeout, tpm, " \
 	"truncated, ts_range, version"
 
@@ -40,6 +41,9 @@ static const Word invalid_text_words[] = {
 	{"error", INFER_INVALID_TEXT_ERROR}, {"replace", INFER_INVALID_TEXT_REPLACE}, {NULL, 0}};
 static const Word truncated_words[] = {
 	{"error", INFER_TRUNCATED_ERROR}, {"accept", INFER_TRUNCATED_ACCEPT}, {NULL, 0}};
+
+static const Word mixed_words[] = {
+	{"allow", INFER_MIXED_ALLOW}, {"error", INFER_MIXED_ERROR}, {NULL, 0}};
 
 static const Word delivery_words[] = {{"single", INFER_DELIVERY_SINGLE},
 									  {"reliable", INFER_DELIVERY_RELIABLE},
@@ -166,6 +170,8 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 		o->invalid_text = value_word(name, text, invalid_text_words, "\"error\" or \"replace\"");
 	else if (strcmp(name, "truncated") == 0)
 		o->truncated = value_word(name, text, truncated_words, "\"error\" or \"accept\"");
+	else if (strcmp(name, "mixed_incarnations") == 0)
+		o->mixed = value_word(name, text, mixed_words, "\"allow\" or \"error\"");
 	else if (strcmp(name, "admission_key") == 0)
 		o->admission_key = pstrdup(text);
 	else if (strcmp(name, "path") == 0 && task == INFER_TASK_CALL)
@@ -211,6 +217,7 @@ infer_options_parse(InferTask task, Datum options, const InferTarget *target, Js
 		.tpm = -1,
 		.invalid_text = infer_guc_invalid_text,
 		.truncated = infer_guc_truncated,
+		.mixed = infer_guc_mixed_incarnations,
 		.path = pstrdup(""),
 	};
 	if (!JB_ROOT_IS_OBJECT(jb))

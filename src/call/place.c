@@ -364,6 +364,7 @@ make(InferPlace *place, InferClass *class, const InferPlacement *placement)
 	place->key = admission_key(place);
 	place->output_guess = output_guess(place);
 	place->slot = publish(place);
+	infer_incarnation_prepare(place);
 	place->model_hash = infer_route_model(placement->remote_model, class->userid);
 }
 

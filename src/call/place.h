@@ -43,6 +43,10 @@ typedef struct InferPlace
 	int64 output_guess; /* tokens of an answer, charged before it is known */
 	InferRouteRef slot; /* of the server, in the route table */
 	uint64 model_hash;  /* of the remote model, there */
+	/* which run of its server answers (incarnation.c) */
+	InferIncarnationPlace says;           /* where answers say it */
+	const char *says_as;                  /* ... under which name */
+	char expected[INFER_INCARNATION_MAX]; /* no other one's answers are taken; "" = any's are */
 } InferPlace;
 
 /* Makes the places of a class whose target and options are there, in the current context.  Raises

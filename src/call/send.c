@@ -65,6 +65,7 @@ infer_batch_submit(InferBatch *batch, const InferSecrets *secrets)
 		.connect_timeout_ms = infer_guc_connect_timeout,
 		.max_response_size = (size_t) infer_guc_max_response_size * 1024,
 		.max_idle_s = place->placement->server->keep_alive_s,
+		.incarnation_header = infer_incarnation_header(place),
 		.check_address = infer_egress_address,
 		.check_arg = &place->egress,
 		.user = batch,
@@ -139,7 +140,8 @@ send_ready(InferBatch *batch)
 	infer_permit_want(batch, false);
 	if (reason != INFER_REASON_NONE)
 		infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
-	else if (infer_tolerance_allows(batch) && infer_budget_allows(batch) && build_body(batch))
+	else if (infer_incarnation_allows(batch) && infer_tolerance_allows(batch) &&
+			 infer_budget_allows(batch) && build_body(batch))
 		send_batch(batch, &secrets);
 	infer_secrets_wipe(&secrets);
 }
@@ -232,6 +234,9 @@ take_turn(InferBatch *batch)
 
 		if (batch->permit)
 			return TURN_SENDS;
+		/* not worth waiting for */
+		if (batch->class->target->ref != NULL && !infer_incarnation_allows(batch))
+			return TURN_GONE;
 		step = infer_route_next(batch);
 		if (step->action == INFER_STAGES_END)
 		{

@@ -196,6 +196,7 @@ infer_queue_end(InferReason reason, InferVerdict verdict, bool loading)
 			return verdict == INFER_VERDICT_SUCCESS ? INFER_QUEUE_CLEAN : INFER_QUEUE_DROPPED;
 		case INFER_REASON_OVERLOADED:
 			return loading ? INFER_QUEUE_BEHIND : INFER_QUEUE_OVERLOADED;
+		case INFER_REASON_STALE_INCARNATION:
 		case INFER_REASON_TRUNCATED:
 		case INFER_REASON_FILTERED:
 		case INFER_REASON_REFUSED:

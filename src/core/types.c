@@ -38,6 +38,7 @@ static const ReasonWords reason_words[INFER_REASON_COUNT] = {
 	[INFER_REASON_DRAINING] = {"draining", "DRN"},
 	[INFER_REASON_ALL_FAILED] = {"all_failed", "ALF"},
 	[INFER_REASON_STALE_ALTERNATIVES] = {"stale_alternatives", "STL"},
+	[INFER_REASON_STALE_INCARNATION] = {"stale_incarnation", "SIN"},
 	[INFER_REASON_REDIRECTED] = {"redirected", "RED"},
 	[INFER_REASON_MALFORMED_REPLY] = {"malformed_reply", "MAL"},
 	[INFER_REASON_INCOMPLETE_REPLY] = {"incomplete_reply", "INC"},

@@ -61,6 +61,7 @@ typedef enum InferReason
 	INFER_REASON_DRAINING,             /* its server is being taken out of service */
 	INFER_REASON_ALL_FAILED,           /* ... is up: waiting helps */
 	INFER_REASON_STALE_ALTERNATIVES,   /* ... has the model any more */
+	INFER_REASON_STALE_INCARNATION,    /* another run of the server than the call is for */
 	INFER_REASON_REDIRECTED,           /* 3xx: never followed */
 	INFER_REASON_MALFORMED_REPLY,      /* a whole answer that cannot be read */
 	INFER_REASON_INCOMPLETE_REPLY,     /* an answer that was cut short */

@@ -28,6 +28,13 @@ typedef enum InferTruncated
 	INFER_TRUNCATED_ACCEPT
 } InferTruncated;
 
+/* Answers of one statement that come from several incarnations of a server. */
+typedef enum InferMixed
+{
+	INFER_MIXED_ALLOW,
+	INFER_MIXED_ERROR
+} InferMixed;
+
 typedef enum InferHoistCalls
 {
 	INFER_HOIST_OFF,
@@ -79,6 +86,7 @@ extern int infer_guc_max_servers;                /* postmaster, 1024 */
 extern int infer_guc_max_usage_entries;          /* postmaster, 2048 */
 extern int infer_guc_medium_timeout;             /* user, ms, 5 s */
 extern int infer_guc_memo_memory;                /* user, kB, 16 MB */
+extern int infer_guc_mixed_incarnations;         /* user, InferMixed, allow */
 extern bool infer_guc_observed_costs;            /* user, on */
 extern int infer_guc_on_error;                   /* user, InferOnError */
 extern bool infer_guc_place_calls;               /* user, off */

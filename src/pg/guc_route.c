@@ -23,12 +23,19 @@ int infer_guc_long_timeout = 20000;
 int infer_guc_long_weight = 1;
 int infer_guc_max_duration_weight = 2;
 int infer_guc_medium_timeout = 5000;
+int infer_guc_mixed_incarnations = INFER_MIXED_ALLOW;
 char *infer_guc_routing = NULL;
 int infer_guc_short_timeout = 2000;
 char *infer_guc_traceparent = NULL;
 int infer_guc_stage1_retries = 2;
 int infer_guc_stage2_retries = 2;
 double infer_guc_test_percent = 50;
+
+static const struct config_enum_entry mixed_choices[] = {
+	{"allow", INFER_MIXED_ALLOW, false},
+	{"error", INFER_MIXED_ERROR, false},
+	{NULL, 0, false},
+};
 
 /* An unknown key would silently route nothing, a wrong value fail every call. */
 static bool
@@ -138,6 +145,13 @@ infer_guc_define_route(void)
 							&infer_guc_long_timeout, 20000);
 	define_duration_timeout("pg_inference.medium_timeout", "Timeout of calls of duration MEDIUM.",
 							&infer_guc_medium_timeout, 5000);
+	DefineCustomEnumVariable(
+		"pg_inference.mixed_incarnations",
+		"What becomes of answers when a server has become another incarnation.",
+		"Within a statement, by the server's option incarnation: allow takes "
+		"them, error makes them failed calls.",
+		&infer_guc_mixed_incarnations, INFER_MIXED_ALLOW, mixed_choices, PGC_USERSET, 0, NULL, NULL,
+		NULL);
 	DefineCustomStringVariable("pg_inference.routing", "Where calls go, and how urgent they are.",
 							   "A JSON object of routing keys. The options of a call say more, the "
 							   "routing of its model less.",

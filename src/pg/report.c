@@ -103,6 +103,9 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 	[INFER_REASON_STALE_ALTERNATIVES] = {"no server of the model has it any more",
 										 "Correct the model's placements (infer.alter_placement, "
 										 "infer.drop_placement), or load the model on a server."},
+	[INFER_REASON_STALE_INCARNATION] = {"the incarnation that is wanted does not answer",
+										"Take a new reference with infer.ref(); an old one is "
+										"never renewed."},
 	[INFER_REASON_REDIRECTED] = {"the server redirects to another address",
 								 "Redirects are not followed; set the server's url to the final "
 								 "address."},

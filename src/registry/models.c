@@ -12,6 +12,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "core/ref.h"
 #include "miscadmin.h"
 #include "pg/report.h"
 #include "registry/models.h"
@@ -215,6 +216,10 @@ infer_model_create(const char *name, const char *task, const char *server, const
 
 	PreventCommandIfReadOnly("infer.create_model()");
 	infer_check_text("name of a model", name, INFER_MODEL_NAME_MAX);
+	if (infer_ref_is(name))
+		ereport(ERROR, (errcode(ERRCODE_RESERVED_NAME),
+						errmsg("name of a model must not begin as service references do"),
+						errdetail("\"infer:ref:\" is for what infer.ref() returns.")));
 	if (strchr(name, '/') != NULL)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("the name of a model must have no slash: \"%s\"", name),

@@ -10,6 +10,7 @@
 #define INFER_REGISTRY_REGISTRY_H
 
 #include "postgres.h"
+#include "core/ref.h"
 #include "core/route.h"
 #include "core/types.h"
 #include "utils/jsonb.h"
@@ -69,6 +70,7 @@ typedef struct InferPlacement
 typedef struct InferTarget
 {
 	char *model;            /* as the caller wrote it */
+	const InferRef *ref;    /* it is a reference, and nothing else will do; else NULL */
 	int64 set_version;      /* of its placements; each change of them makes it larger */
 	int nplaces;            /* at least 1 */
 	InferPlacement *places; /* by tier */
@@ -80,9 +82,9 @@ typedef struct InferTarget
 	InferStrategy strategy;
 } InferTarget;
 
-/* Resolves a model name, or server/remote_model (a model of exactly that name wins). Checks that
- * the model's task fits, and USAGE of userid on the servers: without it on any of them, raises
- * 42501 and sends nothing.
+/* Resolves a model name, or server/remote_model (a model of exactly that name wins), or a
+ * reference, which is not looked at beyond its server. Checks that the model's task fits, and USAGE
+ * of userid on the servers: without it on any of them, raises 42501 and sends nothing.
  */
 extern InferTarget *infer_resolve(const char *model, InferTask task, Oid userid);
 

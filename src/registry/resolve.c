@@ -168,6 +168,28 @@ infer_add_fact(InferModelFacts *facts, const char *server, const char *remote_mo
 		facts->places[facts->nplaces++] = (InferFactsPlace){oid, pstrdup(remote_model), weight};
 }
 
+static bool
+infer_is_ascii(const char *name)
+{
+	while (*name != '\0' && !IS_HIGHBIT_SET(*name))
+		name++;
+	return *name == '\0';
+}
+
+/* What is no reference, or has names that some encodings could not have, has none. */
+static void
+infer_read_facts_of_ref(const char *text, InferModelFacts *facts)
+{
+	InferRef *ref = palloc(sizeof(InferRef));
+	const char *problem;
+
+	facts->places = palloc(sizeof(InferFactsPlace));
+	if (infer_ref_read(text, strlen(text), ref, &problem) && infer_is_ascii(ref->server) &&
+		infer_is_ascii(ref->model))
+		infer_add_fact(facts, ref->server, ref->model, 1);
+	pfree(ref);
+}
+
 /* Reads the catalogs; raises nothing for what is not there. */
 static bool
 infer_read_facts(const char *model, InferModelFacts *facts)
@@ -177,7 +199,9 @@ infer_read_facts(const char *model, InferModelFacts *facts)
 	ListCell *cell;
 
 	memset(facts, 0, sizeof(*facts));
-	if (row != NULL)
+	if (infer_ref_is(model))
+		infer_read_facts_of_ref(model, facts);
+	else if (row != NULL)
 	{
 		facts->input_price = Max(row->input_price, 0);
 		facts->output_price = Max(row->output_price, 0);

@@ -12,6 +12,7 @@
 #include "pg/report.h"
 #include "registry/models.h"
 #include "registry/placements.h"
+#include "registry/refs.h"
 #include "registry/registry.h"
 #include "registry/servers.h"
 #include "registry/targets.h"
@@ -66,6 +67,12 @@ infer_copy_names(InferNames from)
 	return names;
 }
 
+static const InferRef *
+infer_copy_ref(const InferRef *from)
+{
+	return from != NULL ? memcpy(palloc(sizeof(InferRef)), from, sizeof(InferRef)) : NULL;
+}
+
 InferTarget *
 infer_target_copy(const InferTarget *from)
 {
@@ -73,6 +80,7 @@ infer_target_copy(const InferTarget *from)
 
 	*target = *from;
 	target->model = infer_copy_string(from->model);
+	target->ref = infer_copy_ref(from->ref);
 	target->ts_args = infer_copy_names(from->ts_args);
 	target->class_fns = infer_copy_names(from->class_fns);
 	if (from->routing != NULL)
@@ -232,13 +240,49 @@ infer_read_named_target(InferModel *model, InferTask task)
 	return target;
 }
 
+/* What a server calls a model, with nobody's word on the rest. */
+static InferTarget *
+infer_make_addressed_target(const char *model, char *remote_model, InferServer *server)
+{
+	InferTarget *target = infer_make_target(model);
+	InferPlacementRow row = infer_placement_default;
+	InferModel unpriced = {.input_price = INFER_PRICE_UNKNOWN, .output_price = INFER_PRICE_UNKNOWN};
+
+	row.remote_model = remote_model;
+	target->places = palloc(sizeof(InferPlacement));
+	infer_add_place(target, &unpriced, &row, server, 0);
+	return target;
+}
+
+static InferTarget *
+infer_read_referred_target(const char *model, InferTask task)
+{
+	InferRef *ref = infer_ref_parse(model);
+	Oid server = get_foreign_server_oid(infer_ref_server(ref), true);
+	InferTarget *target;
+
+	if (!OidIsValid(server))
+		ereport(
+			ERROR,
+			(errcode(infer_report_sqlstate(INFER_REASON_STALE_INCARNATION, INFER_NOT_ADMITTED)),
+			 errmsg("the server of a service reference does not exist"),
+			 errdetail("\"%s\" is not there (any more). Nothing was sent.", infer_ref_server(ref)),
+			 errhint("Take a new reference with infer.ref(); an old one is never renewed.")));
+	if (ref->model[0] == '\0' && task != INFER_TASK_CALL)
+		ereport(ERROR,
+				(errcode(infer_errcode_config()), errmsg("the service reference names no model"),
+				 errhint("Use it with infer.call(), whose body names the model.")));
+	target = infer_make_addressed_target(
+		model, infer_ref_model(ref),
+		infer_server_read(infer_server_find(infer_ref_server(ref), NULL)));
+	target->ref = ref;
+	return target;
+}
+
 static InferTarget *
 infer_read_addressed_target(const char *model, InferTask task)
 {
 	const char *slash = strchr(model, '/');
-	InferPlacementRow row = infer_placement_default;
-	InferModel unpriced = {.input_price = INFER_PRICE_UNKNOWN, .output_price = INFER_PRICE_UNKNOWN};
-	InferTarget *target;
 	char *server;
 
 	/* a raw body can name the model itself */
@@ -255,11 +299,8 @@ infer_read_addressed_target(const char *model, InferTask task)
 			 errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER pg_inference OPTIONS "
 					 "(url '...'), or put the name of a server and a slash before the model.",
 					 quote_identifier(server))));
-	row.remote_model = pstrdup(slash + 1);
-	target = infer_make_target(model);
-	target->places = palloc(sizeof(InferPlacement));
-	infer_add_place(target, &unpriced, &row, infer_server_read(infer_server_find(server, NULL)), 0);
-	return target;
+	return infer_make_addressed_target(model, pstrdup(slash + 1),
+									   infer_server_read(infer_server_find(server, NULL)));
 }
 
 InferTarget *
@@ -267,6 +308,8 @@ infer_target_read(const char *model, InferTask task)
 {
 	InferModel *row;
 
+	if (infer_ref_is(model))
+		return infer_read_referred_target(model, task);
 	row = infer_model_read(model);
 	if (row != NULL)
 		return infer_read_named_target(row, task);

@@ -70,6 +70,17 @@ infer_route_shmem_size(void)
 	return add_size(table_size(capacity), MAXALIGN(mul_size(capacity, sizeof(InferRouteSlot))));
 }
 
+/* References outlive restarts, and must not fit by chance to what is in the slot afterwards. */
+static uint32
+first_generation(void)
+{
+	uint32 number;
+
+	if (!pg_strong_random(&number, sizeof(number)))
+		ereport(FATAL, (errmsg("could not get random numbers")));
+	return number & PG_INT32_MAX;
+}
+
 void
 infer_route_shmem_attach(void *memory, LWLockPadded *tranche, bool found)
 {
@@ -86,6 +97,8 @@ infer_route_shmem_attach(void *memory, LWLockPadded *tranche, bool found)
 	table->nbuckets = count_buckets(capacity);
 	for (int i = 0; i < table->nbuckets; i++)
 		table->buckets[i] = NOBODY;
+	for (int i = 0; i < capacity; i++)
+		slots[i].generation = first_generation();
 }
 
 int

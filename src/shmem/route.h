@@ -8,11 +8,12 @@
  * starts empty with the postmaster, and has pg_inference.max_servers slots.
  *
  * Reuse.  When the table is full, the slot that was used longest ago and has nothing in flight
- * becomes another server's.  So a slot is named together with its generation, which counts reuses,
- * and whatever is asked or told of an earlier generation is refused and changes nothing.  A change
- * of a server's scheme, host or port makes it another endpoint: a new generation, with nothing of
- * what was known of the old one.  A slot that no backend has used for INFER_ROUTE_IDLE_US is not
- * probed any more: so servers and databases that are gone are forgotten without being watched.
+ * becomes another server's.  So a slot is named together with its generation, which counts reuses
+ * (from a random number on, for it must differ after a restart, too), and whatever is asked or told
+ * of an earlier generation is refused and changes nothing.  A change of a server's scheme, host or
+ * port makes it another endpoint: a new generation, with nothing of what was known of the old one.
+ * A slot that no backend has used for INFER_ROUTE_IDLE_US is not probed any more: so servers and
+ * databases that are gone are forgotten without being watched.
  *
  * Reservations.  A request is counted from infer_route_reserve() to infer_route_release().  What a
  * process still has reserved when it exits is given back by its exit callback, as permits are.
@@ -186,6 +187,9 @@ extern void infer_route_release(InferRouteReservation *reservation,
 /* Its answer is not wanted any more, for another server's was there first; but it has taken as long
  * as that, which is counted no lower than it was. */
 extern void infer_route_outwaited(InferRouteReservation *reservation, InferTask task, int64 units);
+/* Which incarnation is up, as far as is known, into a buffer of INFER_INCARNATION_MAX. False:
+ * outdated ref. */
+extern bool infer_route_incarnation(InferRouteRef ref, char *incarnation);
 extern void infer_route_count(InferRouteRef ref, InferRouteEvent event);
 /* New work is refused, and what is in flight may last until then; 0 = no more. */
 extern void infer_route_drain(InferRouteRef ref, int64 until_us);

@@ -288,6 +288,19 @@ infer_route_outwaited(InferRouteReservation *reservation, InferTask task, int64 
 	memset(reservation, 0, sizeof(*reservation));
 }
 
+bool
+infer_route_incarnation(InferRouteRef ref, char *incarnation)
+{
+	const InferRouteSlot *slot = infer_route_lock(ref, LW_SHARED);
+
+	incarnation[0] = '\0';
+	if (slot == NULL)
+		return false;
+	memcpy(incarnation, slot->incarnation, sizeof(slot->incarnation));
+	infer_route_unlock(ref.slot);
+	return true;
+}
+
 void
 infer_route_count(InferRouteRef ref, InferRouteEvent event)
 {
