@@ -85,7 +85,6 @@ resolve(InferClass *class, Jsonb *classified)
 
 	class->target = infer_resolve(model, class->task, class->userid);
 	class->parameters_json = parameters_json(class->raw[1]);
-	/* the times of a call are those of its model's first server */
 	infer_options_parse(class->task, PointerGetDatum(class->raw[2]), class->target, classified,
 						parameters_of(class->raw[1]), &class->options);
 	infer_places_make(class);

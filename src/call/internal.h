@@ -61,7 +61,7 @@ typedef struct InferRefusal InferRefusal;
 typedef struct InferCallOptions
 {
 	InferOnError on_error;
-	int timeout_ms; /* of an attempt */
+	int timeout_ms; /* the longest of its places' */
 	InferStreamingMode mode;
 	int dispatch_batch_size;
 	InferRetryRule rule;
@@ -340,6 +340,8 @@ extern InferClass *infer_class_get(InferClient *client, const InferFunction *fun
  * parameters: of the call, or NULL: it has none. */
 extern void infer_options_parse(InferTask task, Datum options, const InferTarget *target,
 								Jsonb *classified, Jsonb *parameters, InferCallOptions *result);
+/* What one attempt at that server may take, by them or by the server. */
+extern int infer_options_timeout_ms(const InferCallOptions *options, const InferServer *server);
 
 /* client.c */
 extern void infer_client_close_all(bool complain);

@@ -192,12 +192,19 @@ replace_header(InferHeader *header, const InferTarget *target, Jsonb *classified
 	infer_header_apply(header, classified);
 }
 
+int
+infer_options_timeout_ms(const InferCallOptions *options, const InferServer *server)
+{
+	return infer_header_timeout_ms(&options->header, server->request_timeout_ms > 0
+														 ? server->request_timeout_ms
+														 : infer_guc_request_timeout);
+}
+
 /* Strings are in the current context. options is a detoasted or toasted jsonb datum. */
 void
 infer_options_parse(InferTask task, Datum options, const InferTarget *target, Jsonb *classified,
 					Jsonb *parameters, InferCallOptions *result)
 {
-	const InferServer *server = target->places[0].server;
 	Jsonb *jb = DatumGetJsonbP(options);
 	JsonbIterator *it;
 	JsonbIteratorToken token;
@@ -242,9 +249,11 @@ infer_options_parse(InferTask task, Datum options, const InferTarget *target, Js
 	if (classified != NULL)
 		replace_header(header, target, classified);
 	infer_classify_times(target, parameters, &header->route.ts_range);
-	result->timeout_ms =
-		infer_header_timeout_ms(header, server->request_timeout_ms > 0 ? server->request_timeout_ms
-																	   : infer_guc_request_timeout);
+	for (int i = 0; i < target->nplaces; i++)
+		if (target->places[i].permitted)
+			result->timeout_ms =
+				Max(result->timeout_ms, infer_options_timeout_ms(result, target->places[i].server));
 	/* of several servers, none knows the keys that another one has seen */
-	result->rule.key_honoured = result->idempotent && target->nplaces == 1 && server->keys_honoured;
+	result->rule.key_honoured =
+		result->idempotent && target->nplaces == 1 && target->places[0].server->keys_honoured;
 }

@@ -207,7 +207,7 @@ ask(const InferBatch *batch, int place, int wanted, How how)
 	InferAsk ask = {
 		.want = wanted,
 		.priority = batch->priority,
-		.lasts_us = (int64) class->options.timeout_ms * 1000,
+		.lasts_us = (int64) class->places[place].timeout_ms * 1000,
 		.patience_us = infer_retry_patience_us(class),
 		.wait = how == JOINS,
 		.probe = how == PROBES,

@@ -359,6 +359,7 @@ make(InferPlace *place, InferClass *class, const InferPlacement *placement)
 	place->url = psprintf("%s%s%s", server->url, infer_provider_path(place->provider, class->task),
 						  class->options.path);
 	infer_egress_init(&place->egress, server);
+	place->timeout_ms = infer_options_timeout_ms(&class->options, server);
 	place->fairness = server->signals ? infer_signals_fairness(class) : NULL;
 	place->told_limits = batch_limits(place);
 	place->key = admission_key(place);

@@ -30,6 +30,7 @@ typedef struct InferPlace
 	const InferProvider *provider;
 	char *remote_model; /* UTF-8 */
 	char *url;
+	int timeout_ms; /* of an attempt there */
 	InferKey key;
 	InferEgress egress;
 	char *fairness;               /* header line of its signals (signals.c); NULL = it wants none */

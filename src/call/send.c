@@ -33,21 +33,22 @@ build_body(InferBatch *batch)
 }
 
 /*
- * What an attempt may take.  Attempts at one server have the call's timeout each; those that go to
- * several have it together, from the first one on.
+ * What an attempt may take: its server's timeout, where the call gives none.  Attempts at one
+ * server have it each; those that go to several have the longest of them together, from the first
+ * one on.
  */
 static int
 attempt_timeout_ms(InferBatch *batch)
 {
-	int timeout_ms = batch->class->options.timeout_ms;
+	int timeout_ms = batch->place->timeout_ms;
 	int64 now;
 
 	if (batch->class->nplaces == 1)
 		return timeout_ms;
 	now = infer_now_us();
 	if (batch->deadline_us == 0)
-		batch->deadline_us = now + (int64) timeout_ms * 1000;
-	return (int) Max(1, (batch->deadline_us - now) / 1000);
+		batch->deadline_us = now + (int64) batch->class->options.timeout_ms * 1000;
+	return (int) Max(1, Min(timeout_ms, (batch->deadline_us - now) / 1000));
 }
 
 bool
