@@ -185,6 +185,64 @@ is( outcome('reason, attempts', $m, 'with a key', '"idempotency_key": true', pre
 	'disconnected|1', 'fail_P55: a server knows no keys that another one has seen');
 is(requests(), '1 0 0 0', '... so it is not asked');
 
+# a retry is one class more urgent, which shows in the line of the second server
+sub in_line
+{
+	my ($priority) = @_;
+	given(a1 => \@refuse, a2 => ['late_ms=1000']);
+	$m = model('complete', max_concurrency => 1);
+	$n = number($m);
+	my $holder = InferProc->start($node, "holds $priority",
+		qq{SELECT infer.complete('a2.$n/mock', 'long [[mock:late]]');});
+	InferTest::wait_until(30, sub { $mock{a2}->stat('in_flight') == 1 }) or die;
+	my $caller = InferProc->start($node, "calls $priority",
+		"SELECT server || ' ' || attempts FROM infer.try_complete('$m', 'urgent', '{}', '{"
+		. qq("nodes": ["a$n"], "priority": "$priority", ) . preferring($m, 'a1') . "}');");
+	my $seen = '';
+	InferTest::wait_until(30, sub {
+			return $seen = ask(qq{SELECT priority FROM infer.stat_queue WHERE key = 'a2.$n'}); });
+	$holder->finish;
+	my ($answer) = $caller->finish;
+	chomp $answer;
+	return $seen . ($answer eq "a2.$n 2" ? '' : " ($answer)");
+}
+is(join(' ', map { in_line($_) } qw(LOW NORMAL VHIGH)), 'NORMAL HIGH VHIGH',
+	'gw_5: each retry is one class more urgent, up to the highest');
+
+# what is refused for its size or its words is no attempt: the walk goes on where it was
+sub batch
+{
+	my ($model, $rows, $options) = @_;
+	return ask("SET statement_timeout = '20s';", qq{SELECT string_agg(DISTINCT what, ' ') FROM (
+		SELECT coalesce((o).reason, 'ok') || ',' || coalesce((o).server, '') || ',' || (o).attempts AS what
+		FROM (SELECT infer.try_embed('$model', 'of many ' || i, '{}', '{"streaming_mode": "batch", $options}') AS o
+			FROM generate_series(1, $rows) i OFFSET 0) x) y});
+}
+given(a1 => \@refuse, a2 => [ 'limit_items=1', 'no_base64=1' ]);
+$m = model('embed');
+$n = number($m);
+is(batch($m, 4, preferring($m, qw(a1 a2 b1))), "ok,a2.$n,2",
+	'gw_5: a batch that is refused for its words and its size goes on in parts, where it was');
+is(requests(), '1 8 0 0', '... once for its words, then in halves and theirs');
+# nor does its time begin with it: parts wait for their turn as whole ones do
+given(all => [ 'limit_items=1', 'base_ms=300' ]);
+$m = model('embed', max_concurrency => 1);
+$n = number($m);
+like(batch($m, 10, qq("nodes": ["a$n"], "timeout": "1s")), qr/^ok,a1\.$n,1( ok,a2\.$n,1)?$/,
+	'gw_5: the time of its parts begins when they leave');
+
+# ----------------------------------------------------------------------------------------------
+# Strategy rr: each model has turns of its own.
+
+given();
+my @turns = map { model('complete') } 1 .. 2;
+ask(map { "SELECT infer.alter_model('$_', strategy => 'rr');" } @turns);
+my %nodes;
+my $sql = join("\n", map { my $i = $_; map { "SELECT server FROM infer.try_complete('$_', 'turn $i');" } @turns } 1 .. 4);
+$nodes{$_}++ foreach map { s/\d\././r } split /\n/, ask($sql);
+is_deeply(\%nodes, { map { $n = number($_); map { ("$_.$n" => 2) } qw(a b) } @turns },
+	'gw_3: two models that are called in turn both go round');
+
 # ----------------------------------------------------------------------------------------------
 # fail_P42, fail_P58: a server that does not have the model is left out; when none has it, that is
 # an error of its own, at once.
@@ -238,8 +296,17 @@ like(
 	'... in words');
 %mock = map { $_ => InferTest::Mock->new('-p', $port{$_}, 'queue=100000', 'tokens=4') } @names;
 $before = time;
-is(outcome('reason', $m, 'healed'), '', 'fail_P57: one is tried all the same, and is back');
-cmp_ok(time - $before, '<', 2.5, '... within the wait and an attempt');
+# ... and a call to just one server, after that, waits in its line as ever
+$mock{a1}->set('late_ms=1500');
+ask("CREATE SERVER busy FOREIGN DATA WRAPPER pg_inference OPTIONS (url '" . $mock{a1}->url . "/v1', max_concurrency '1')");
+my $holder = InferProc->start($node, 'holder', q{SELECT infer.complete('busy/mock', 'late [[mock:late]]');});
+ok(InferTest::wait_until(30, sub { $mock{a1}->stat('in_flight') == 1 }), 'one server is busy');
+$before = time;
+is( ask("SELECT reason FROM infer.try_complete('$m', 'healed')",
+		'\echo ' . "\n;SELECT reason, attempts FROM infer.try_complete('busy/mock', 'patient')"),
+	"\n\n|1", 'fail_P57: one is tried all the same, and is back; who asks one server alone waits for it');
+cmp_ok(time - $before, '<', 6, '... within the wait and an attempt');
+$holder->finish;
 ask('ALTER SYSTEM RESET pg_inference.failure_cooldown;', 'SELECT pg_reload_conf()');
 
 # ----------------------------------------------------------------------------------------------

@@ -140,6 +140,8 @@ is($mock->stat('requests') . ' ' . $second->stat('items'), '0 30', '... by the o
 is(ask(q{SELECT refused FROM infer.drain('mock', '0 seconds')}), 0, '... and nothing is refused');
 ask(q{SELECT * FROM infer.drain('second', '0 seconds')});
 is(ask(call('pair', model => 'pair')), 'draining not_admitted', 'with both drained, it is');
+is( ask(q{SELECT server, verdict, reason FROM infer.explain_route('pair') ORDER BY server}),
+	"mock|eliminated|draining\nsecond|eliminated|draining\n|draining|draining", '... and infer.explain_route() says why');
 ask('SELECT infer.undrain()');
 is(ask(call('pair', model => 'pair')), 'pair', '... until both are back');
 # ... also of what is cut off, if the call may run twice

@@ -120,9 +120,8 @@ static void
 put_cause(ReturnSetInfo *rsinfo, const InferRouteDecision *decision)
 {
 	static const char *const causes[] = {
-		[INFER_CAUSE_NO_DEST] = "no_dest",
-		[INFER_CAUSE_NO_PRIVILEGE] = "no_privilege",
-		[INFER_CAUSE_STALE] = "stale_alternatives",
+		[INFER_CAUSE_NO_DEST] = "no_dest",          [INFER_CAUSE_NO_PRIVILEGE] = "no_privilege",
+		[INFER_CAUSE_STALE] = "stale_alternatives", [INFER_CAUSE_DRAINING] = "draining",
 		[INFER_CAUSE_ALL_FAILED] = "all_failed",
 	};
 	StringInfoData reason;

@@ -47,6 +47,7 @@ char *
 infer_attempts_tell(const InferBatch *batch)
 {
 	int first = Max(0, batch->attempts - INFER_ATTEMPTS_TOLD);
+	const char *between = "";
 	StringInfoData text;
 
 	if (batch->class->nplaces == 1 || batch->attempts == 0)
@@ -59,9 +60,10 @@ infer_attempts_tell(const InferBatch *batch)
 
 		if (attempt->place == NULL)
 			continue; /* an error broke it off */
-		appendStringInfo(
-			&text, "%s%s (%s, %s)", i > first ? ", " : "", attempt->place->placement->server->name,
-			infer_reason_name(attempt->reason), infer_execution_name(attempt->execution));
+		appendStringInfo(&text, "%s%s (%s, %s)", between, attempt->place->placement->server->name,
+						 infer_reason_name(attempt->reason),
+						 infer_execution_name(attempt->execution));
+		between = ", ";
 	}
 	return text.data;
 }

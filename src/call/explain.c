@@ -104,7 +104,7 @@ infer_explain_route(const char *model, Jsonb *said, Jsonb *parameters)
 							 &it->places[i]);
 		look(it->target, i, task, now_us, &it->places[i]);
 	}
-	infer_route_session(&header.route);
+	infer_route_session(it->target, &header.route);
 	infer_route_decide(&header.route, it->places, it->n, now_us,
 					   infer_random_draw(hash_bytes_extended((const unsigned char *) model,
 															 (int) strlen(model), 0)),

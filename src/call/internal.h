@@ -103,6 +103,7 @@ struct InferClass
 	InferBatchLimits limits;   /* what all of them take, as far as known now */
 	InferRouteRequest request; /* what its calls ask of a place */
 	InferRoutePlace *routes;   /* the places, as routing sees them */
+	uint64 *turn;              /* the session's requests to its model, for its strategy */
 	bool sole;                 /* there is one place, and it suits the request */
 	uint64 waits;              /* the round in which none of its places had room (permit.c) */
 	/* book-keeping */
@@ -415,8 +416,8 @@ extern void infer_route_describe(const InferPlacement *placement, bool permitted
 /* ... and what the route table knows. items: of a batch; 0 = not known. */
 extern void infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task,
 							 int items, int limit, int64 now_us, InferRoutePlace *route);
-/* What the session's earlier requests say for the next one's strategy. */
-extern void infer_route_session(InferRouteRequest *request);
+/* What the session's earlier requests say for the strategy of the next one to that target. */
+extern void infer_route_session(const InferTarget *target, InferRouteRequest *request);
 /* What calls of the class ask of a place, and which places there are; raises if none can ever do.
  */
 extern void infer_route_prepare(InferClass *class);

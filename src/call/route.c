@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "utils/hsearch.h"
 #include "miscadmin.h"
 
 #include "call/internal.h"
@@ -21,7 +22,6 @@
 static InferRouteDecision decision; /* of the last look */
 static InferStagesStep step;
 static char last_node[NAMEDATALEN]; /* of the session's last success */
-static uint64 turn;                 /* counts its requests */
 
 /* What the table says ---------------------------------------------------------------------------
  */
@@ -92,6 +92,42 @@ infer_route_describe(const InferPlacement *placement, bool permitted, InferRoute
 /* The request ----------------------------------------------------------------------------------
  */
 
+typedef struct Turns
+{
+	uint64 model; /* a hash of its name */
+	uint64 turn;  /* counts this session's requests to it */
+} Turns;
+
+/* Each model has its own: two that are called in turn shall not have every second turn each.  One
+ * that has none yet gets it if `make`, which may raise; else NULL.  It stays where it is. */
+static uint64 *
+turn_of(const InferTarget *target, bool make)
+{
+	static HTAB *table = NULL;
+	const unsigned char *name = (const unsigned char *) target->model;
+	uint64 model = hash_bytes_extended(name, (int) strlen(target->model), 0);
+	bool found = false;
+	Turns *turns = NULL;
+
+	if (table == NULL)
+		table = hash_create("pg_inference turns", 16,
+							&(HASHCTL){.keysize = sizeof(uint64), .entrysize = sizeof(Turns)},
+							HASH_ELEM | HASH_BLOBS);
+	turns = hash_search(table, &model, make ? HASH_ENTER : HASH_FIND, &found);
+	if (make && !found)
+		turns->turn = murmurhash32(MyProcPid); /* not all sessions begin with the same */
+	return turns != NULL ? &turns->turn : NULL;
+}
+
+void
+infer_route_session(const InferTarget *target, InferRouteRequest *request)
+{
+	const uint64 *turn = turn_of(target, false);
+
+	request->last_node = last_node;
+	request->turn = turn != NULL ? *turn : murmurhash32(MyProcPid);
+}
+
 /* What could be decided of all requests of a class raises for all of them. */
 static void
 check(const InferClass *class)
@@ -120,13 +156,7 @@ infer_route_prepare(InferClass *class)
 					   &decision);
 	check(class);
 	class->sole = class->nplaces == 1 && decision.cause == INFER_CAUSE_NONE;
-}
-
-void
-infer_route_session(InferRouteRequest *request)
-{
-	request->last_node = last_node;
-	request->turn = turn + murmurhash32(MyProcPid); /* not all sessions begin with the same */
+	class->turn = turn_of(class->target, true);
 }
 
 /* The walk -------------------------------------------------------------------------------------
@@ -169,7 +199,8 @@ affinity_of(const InferBatch *batch)
 static void
 ask_for(InferRouteRequest *request, const InferBatch *batch)
 {
-	infer_route_session(request);
+	request->last_node = last_node;
+	request->turn = *batch->class->turn;
 	request->affinity = affinity_of(batch);
 	request->min_tier = batch->stages.tier;
 	request->probe = false;
@@ -199,6 +230,7 @@ infer_route_next(InferBatch *batch)
 		infer_drain_place_until(&class->places[0]) == 0)
 	{
 		step.action = INFER_STAGES_SEND;
+		step.probe = false;
 		step.n_order = 1;
 		step.order[0] = 0;
 		return &step;
@@ -223,7 +255,7 @@ infer_route_started(InferBatch *batch)
 {
 	InferClass *class = batch->class;
 
-	turn++;
+	(*class->turn)++;
 	batch->before = batch->stages;
 	infer_stages_started(&batch->stages, class->routes, batch->place - class->places, false);
 }
@@ -282,6 +314,8 @@ infer_route_undo(InferBatch *batch)
 
 	batch->stages = batch->before;
 	batch->stages.copies = copies; /* which are sent once */
+	if (batch->stages.attempts == 0)
+		batch->deadline_us = 0; /* its time begins with its first attempt */
 }
 
 void

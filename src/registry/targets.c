@@ -135,7 +135,8 @@ infer_add_place(InferTarget *target, const InferModel *model, const InferPlaceme
 	place->tier = tier;
 }
 
-/* The places of a model that can be used, behind those that the target has. */
+/* The places of a model that can be used, behind those that the target has; routing sees no more
+ * than so many, and they are those of the last fallbacks. */
 static void
 infer_add_places(InferTarget *target, const InferModel *model, int tier)
 {
@@ -152,7 +153,8 @@ infer_add_places(InferTarget *target, const InferModel *model, int tier)
 		InferServer *server = infer_server_read_usable(row->server);
 
 		/* a request's versions are those of its model */
-		if (server != NULL && (tier == 0 || row->version >= model->min_version))
+		if (server != NULL && target->nplaces < INFER_ROUTE_MAX_PLACES &&
+			(tier == 0 || row->version >= model->min_version))
 			infer_add_place(target, model, row, server, tier);
 	}
 }
