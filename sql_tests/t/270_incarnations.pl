@@ -4,6 +4,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use InferTest;
+use InferProc;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -44,8 +45,9 @@ ask('CREATE EXTENSION pg_inference');
 # Probes: a header, a field of the answer, a metric. A change counts once.
 
 my @options = (['header', 'header:x-incarnation'], ['field', 'field:system_fingerprint'], ['metric', 'metric:process_start_time_seconds']);
-server(@$_, 'incarnation=first') foreach @options;
+# the first one, as in the table that is there after a restart
 server('silent', undef, 'incarnation=first');
+server(@$_, 'incarnation=first') foreach @options;
 server('models', 'field:system_fingerprint', 'incarnation=first', 'health_status=404');
 foreach my $name ((map { $_->[0] } @options), 'models')
 {
@@ -87,6 +89,18 @@ is(servers('field', 'latency_p99 > $$300 ms$$'), 't', 'fail_P72: a slow answer i
 $mocks{field}->set('base_ms=0', 'incarnation=fourth');
 ask("SELECT infer.embed('field', 'fast')");
 is(servers('field', 'latency_p99 < $$300 ms$$'), 't', 'fail_P72: ... and forgotten');
+
+# An answer to a request that left before a change was heard of does not take the change back.
+$mocks{field}->set('base_ms=2000');
+my $late = InferProc->start($node, 'late', q{SELECT infer.embed('field', 'late') IS NOT NULL});
+InferTest::wait_until(30, sub { $mocks{field}->stat('in_flight') == 1 });
+$mocks{field}->set('base_ms=0', 'incarnation=fifth');
+ask("SELECT infer.embed('field', 'early')");
+is(servers('field', "$known, in_flight"), 'fifth|4|1', 'fail_P72: it is another one while a request is in flight');
+$mocks{field}->set('incarnation=fourth');
+like(($late->finish)[0], qr{^t$}m, 'fail_P72: an answer that comes late');
+is(servers('field', "$known, in_flight, outstanding"), 'fifth|4|0|0', 'fail_P72: ... does not bring the last one back');
+$mocks{field}->set('incarnation=fifth');
 
 # ----------------------------------------------------------------------------------------------
 # References. Whatever the gateway has noticed, a call by one does not send at all.
