@@ -163,6 +163,61 @@ is(ask('SELECT sum(in_flight), sum(outstanding) FROM infer.stat_servers'), '0|0'
 is(ask('SELECT sum(in_flight) FROM infer.stat_admission'), 0, '... and their permits');
 
 # ----------------------------------------------------------------------------------------------
+# A server is taken out of service while both are under way: the other request goes on; with both
+# servers gone, nobody knows what was done. LONG, so that both weigh on their nodes.
+
+model('drained', qw(a b));
+my $long_a = '{"hedge": true, "duration": "LONG", "timeout": "1min", "route_prefs": {"prefer": ["a"]}}';
+given($_) foreach qw(a b);
+outcomes(calls('drained', 'set aside', 80, $long_a));
+
+sub both_under_way
+{
+	my ($label, %does) = @_;
+	given($_, $does{$_}) foreach qw(a b);
+	reset_all();
+	my $call = calls('drained', $label, 1, $long_a);
+	ok(InferTest::wait_until(30, sub { ask(q{SELECT string_agg(in_flight || ' ' || duration_weight, ', ') FROM infer.stat_nodes WHERE in_flight > 0}) eq '1 1, 1 1' }),
+		"$label: both requests are under way");
+	return $call;
+}
+
+sub all_given_back
+{
+	my ($label) = @_;
+	is(ask('SELECT sum(in_flight), sum(outstanding) FROM infer.stat_servers'), '0|0', "$label: nothing is out");
+	is(ask('SELECT sum(in_flight), sum(duration_weight) FROM infer.stat_nodes'), '0|0', "$label: ... nor on a node");
+	is(ask('SELECT sum(in_flight) FROM infer.stat_admission'), 0, "$label: ... no permit is out");
+	ok(InferTest::wait_until(30, sub { $mock{a}->stat('in_flight') + $mock{b}->stat('in_flight') == 0 }),
+		"$label: ... and the servers are rid of both");
+	ask('SELECT infer.undrain()');
+	given($_) foreach qw(a b);
+	is(ask(q{SET statement_timeout = '20s';},
+			q{SELECT infer.complete(server || '/r', 'heavy', options => '{"duration": "EPIC"}') IS NOT NULL FROM unnest('{a,b}'::text[]) AS server}),
+		"t\nt", "$label: ... and work that needs all of a node may run");
+	return;
+}
+
+my $cut = 'drained, ended_not_admitted, ended_maybe_executed, ended_executed, left_in_flight';
+foreach my $server (qw(a b))
+{
+	my $other = $server eq 'a' ? 'b' : 'a';
+	my $label = "fail_P64: server $server";
+	my $call = both_under_way($label, $server => 'fault_hang=100', $other => 'base_ms=3000');
+	is(ask("SELECT $cut FROM infer.drain('$server', '50 ms')"), 'f|0|1|0|0', "$label: its request is cut off");
+	$rows = outcomes($call);
+	is("@{ $rows->[0] }[0 .. 2]", "ok $other 2", "$label: ... and the other one answers");
+	is_deeply(received($label), { 2 => 1 }, "$label: ... without another request");
+	all_given_back($label);
+}
+my $drained = both_under_way('fail_P64: both', map { $_ => 'fault_hang=100' } qw(a b));
+is(ask("SELECT server_name, $cut FROM infer.drain(grace => '50 ms') WHERE server_name IN ('a', 'b') ORDER BY 1"),
+	"a|f|0|1|0|0\nb|f|0|1|0|0", 'fail_P64: both are cut off');
+$rows = outcomes($drained);
+is("@{ $rows->[0] }[0, 2]", 'draining maybe_executed 2', 'fail_P64: ... and may have been executed');
+all_given_back('fail_P64: both');
+
+# ----------------------------------------------------------------------------------------------
 # What one server refuses, another one may be doing: nothing is proved by the first one's word.
 
 model('refused', qw(a b));
