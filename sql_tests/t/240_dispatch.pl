@@ -207,6 +207,40 @@ is_left('both', 'gw_6_2: both are there');
 is_queue('l3 node a', '... and the other one waits');
 end_all();
 
+# gw_6_4: who waits for another attempt ends at its deadline, whatever it waits for: a permit, weight,
+# or the end of a request of its own
+my $refuses = InferTest::Mock->new('fault_429=100', 'retry_after=-1');
+my $refusing = $refuses->url . '/v1';
+ask(qq{
+	CREATE SERVER refuses FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$refusing', node 'c', admission_key 'kf');
+	SELECT infer.create_model('then ' || server, task => 'complete', server => 'refuses', remote_model => 'm')
+		FROM unnest('{narrow,other,alone}'::text[]) AS server;
+	SELECT infer.add_placement('then ' || server, server, 'm') FROM unnest('{narrow,other,alone}'::name[]) AS server});
+begin('busy', 'MEDIUM', server => 'narrow');
+begin('epic', 'EPIC', server => 'other');
+is_left('busy epic', 'a permit and the weight of a node are out');
+my $outcome = q{reason, execution, attempts, extract(epoch FROM elapsed)};
+my $options = '"timeout": "3100ms", "route_prefs": {"prefer": ["refuses"]}';
+foreach ([ permit => 'narrow', 'MEDIUM' ], [ weight => 'other', 'LONG' ])
+{
+	my ($name, $server, $duration) = @$_;
+	$session{$name} = InferProc->start($node, $name,
+		qq{SELECT $outcome FROM infer.try_complete('then $server', '$name', '{}', '{$options, "duration": "$duration"}');\n});
+}
+$session{own} = InferProc->start($node, 'own', qq{
+	SELECT (o).reason, (o).execution, (o).attempts, extract(epoch FROM (o).elapsed) FROM (SELECT infer.try_complete(model, text, '{}', options) AS o
+		FROM (VALUES ('then alone', 'own', '{$options, "max_concurrency": 1}'::jsonb),
+			('alone/m', 'before [[mock:hang]]', '{"timeout": "8s", "max_concurrency": 1}')) AS v (model, text, options) OFFSET 0) AS s;\n});
+is_queue('weight node b, permit key kc', 'gw_6_4: two wait in line');
+foreach (qw(permit weight own))
+{
+	my ($out, $err) = (delete $session{$_})->finish;
+	my ($reason, $execution, $attempts, $seconds) = split /\|/, (split /\n/, $out)[0] // $err;
+	is("$reason $execution $attempts", 'overloaded not_admitted 1', "gw_6_4: $_: it ends as its last attempt did");
+	ok($seconds >= 3.1 && $seconds < 3.6, "gw_6_4: $_: ... at its deadline") or diag("after $seconds s");
+}
+end_all();
+
 # a scan keeps to it, and to what a reload says
 my $scan = q{SELECT count(infer.complete('c', 'row ' || i, '{}', '{"duration": "LONG"}')) FROM generate_series(1, 40) AS i};
 $mock->set('base_ms=10');

@@ -179,7 +179,8 @@ infer_batch_free(InferBatch *batch)
 void
 infer_batch_ready(InferBatch *batch)
 {
-	dlist_head *ready = &batch->client->ready;
+	InferClient *client = batch->client;
+	dlist_head *ready = &client->ready;
 	dlist_node *after = &ready->head;
 
 	dlist_delete(&batch->node);
@@ -191,6 +192,9 @@ infer_batch_ready(InferBatch *batch)
 		dlist_push_head(ready, &batch->node);
 	else
 		dlist_insert_after(after, &batch->node);
+	if (batch->deadline_us > 0)
+		client->expires_us = client->expires_us == 0 ? batch->deadline_us
+													 : Min(client->expires_us, batch->deadline_us);
 	infer_permit_want(batch, true);
 }
 

@@ -400,7 +400,7 @@ infer_client_wait(InferClient *client)
 		return;
 	timeout = infer_transport_timeout_ms(transport);
 	look_us = Min(look_us, Min(infer_pump_next_retry_us(), infer_permit_next_alarm_us()));
-	look_us = Min(look_us, infer_copies_next_us());
+	look_us = Min(look_us, Min(infer_copies_next_us(), infer_pump_next_expiry_us()));
 	begin = infer_now_us();
 	event = waits_for(client);
 	if (look_us != PG_INT64_MAX)

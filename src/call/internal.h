@@ -301,6 +301,7 @@ struct InferClient
 	int ngroups;         /* of lanes, that there ever were */
 	int64 rows;          /* that its owner has returned, for that */
 	int64 copies_due_us; /* the first copy of a running batch; 0 = none is */
+	int64 expires_us;    /* the first deadline of a ready batch, or earlier; 0 = there is none */
 	bool input_ended;    /* no further call will be begun: what there is, is all */
 	int64 expected;      /* calls that will be begun, as a guess; <= 0: not known */
 	bool has_foreign;    /* some entry waits for an answer that another client asks */
@@ -360,6 +361,7 @@ extern void infer_pump_drop(InferClient *client);
 extern dlist_head *infer_pump_clients(void);
 extern void infer_pump_release_transfer(InferBatch *batch);
 extern int64 infer_pump_next_retry_us(void);
+extern int64 infer_pump_next_expiry_us(void);
 extern int infer_pump_free_transfers(void);
 
 /* batch.c */

@@ -252,6 +252,23 @@ infer_pump_fail_loose(InferClient *client)
 	}
 }
 
+/* When the time of a ready batch of any client is over; PG_INT64_MAX = never. */
+int64
+infer_pump_next_expiry_us(void)
+{
+	int64 next = PG_INT64_MAX;
+	dlist_iter iter;
+
+	dlist_foreach(iter, &clients)
+	{
+		InferClient *client = dlist_container(InferClient, node, iter.cur);
+
+		if (client->expires_us != 0 && !dlist_is_empty(&client->ready))
+			next = Min(next, client->expires_us);
+	}
+	return next;
+}
+
 /* When the earliest sleeping batch of any client wants to go on; PG_INT64_MAX = never. */
 int64
 infer_pump_next_retry_us(void)

@@ -166,6 +166,43 @@ wake_sleepers(InferClient *client)
 	}
 }
 
+/* Its time is over, and it waits for another attempt: it ends as the last one did. */
+static void
+expire(InferBatch *batch)
+{
+	if (batch->last_reason != INFER_REASON_NONE)
+		infer_route_fail(batch, INFER_STAGES_LAST);
+	else /* what it said was refused, and it was to say it in other words */
+		infer_finish_fail(batch, INFER_REASON_TIMEOUT, batch->floor, 0, NULL);
+}
+
+/* Ends the ready batches whose time is over, wherever they wait in line. */
+static void
+expire_ready(InferClient *client)
+{
+	dlist_mutable_iter iter;
+	int64 next = 0;
+	int64 now;
+
+	if (client->expires_us == 0)
+		return;
+	now = infer_now_us();
+	if (now < client->expires_us)
+		return;
+	dlist_foreach_modify(iter, &client->ready)
+	{
+		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
+
+		if (batch->deadline_us == 0)
+			continue;
+		if (batch->deadline_us <= now)
+			expire(batch);
+		else if (next == 0 || batch->deadline_us < next)
+			next = batch->deadline_us;
+	}
+	client->expires_us = next;
+}
+
 /* How soon a probe that found no permit looks again. */
 #define PROBE_LOOK_US 50000
 
@@ -246,11 +283,6 @@ take_turn(InferBatch *batch)
 		}
 		if (step->action != INFER_STAGES_SEND)
 			return wait_for_place(batch, step->until_us);
-		if (batch->deadline_us > 0 && infer_now_us() >= batch->deadline_us)
-		{
-			infer_route_fail(batch, INFER_STAGES_LAST);
-			return TURN_GONE;
-		}
 		if (step->probe)
 			return try_probe(batch, step);
 		switch (infer_permit_take(batch, step->order, step->n_order))
@@ -285,6 +317,7 @@ infer_pump_send(InferClient *client)
 	bool sent = false;
 
 	wake_sleepers(client);
+	expire_ready(client);
 	dlist_foreach_modify(iter, &client->ready)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
