@@ -119,6 +119,17 @@ foreach my $name (qw(header field metric))
 	is(ask("SELECT reason FROM infer.try_embed(infer.ref('$name'), 'by a new one')"), '', "fail_P72: $name: a new one does");
 }
 
+# It does not wait for its turn to hear that, either.
+ask(q{ALTER SERVER header OPTIONS (ADD max_concurrency '1', ADD admission_key 'one at a time')});
+$mocks{header}->set('base_ms=100000');
+my $long = InferProc->start($node, 'long', q{SET statement_timeout = '15s'; SELECT infer.embed('header', 'long')});
+InferTest::wait_until(30, sub { $mocks{header}->stat('in_flight') == 1 });
+is(ask("SELECT reason, attempts FROM infer.try_embed('$refs{header}', 'while another one has the permit', options => '{\"timeout\": \"20s\"}')"),
+	'stale_incarnation|0', 'fail_P72: a reference that is of no use waits for nothing');
+is(ask(q{SELECT in_flight FROM infer.stat_admission WHERE key = 'one at a time'}), 1, 'fail_P72: ... for the other request is still under way');
+ask(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%''long''%' AND pid <> pg_backend_pid()});
+$long->finish;
+
 # elsewhere, and later, its place in the table is another one's, or nobody's
 my $other = InferTest::new_node('other');
 my $url = $mocks{silent}->url;
