@@ -177,6 +177,24 @@ is(ask(qq{SELECT count(DISTINCT cardinality(v)) FROM (SELECT infer.embed('main$e
 ask("SELECT infer.drop_model('second$n');");
 is(outcome('server', $n, 'dropped'), "third.$n", 'gw_8: a fallback that was dropped is passed over');
 
+# ----------------------------------------------------------------------------------------------
+# The model's own servers answer, but with nothing but errors: once they are left alone, nobody waits
+# for them.
+
+$n = models('complete');
+given(own1 => ['fault_500=100'], own2 => ['fault_500=100']);
+my $prefer = in_order($n);
+my $call = qq{infer.try_complete('main$n', 'broken ' || i, '{}', '{$prefer}')};
+my $cool = "SET pg_inference.failure_cooldown = '1h'; SET pg_inference.failure_patience = '1h'; SET statement_timeout = '60s';";
+foreach my $server (qw(own1 own2))
+{
+	is(ask($cool, qq{SELECT string_agg(DISTINCT o.reason || ' ' || o.execution || ' ' || o.server, ',')
+			FROM generate_series(1, 6) i, $call o}),
+		"server_error maybe_executed $server.$n", "gw_8: errors that may have been executed are the call's end: $server");
+}
+is(ask($cool, qq{SELECT string_agg(DISTINCT o.server, ','), count(o.value) FROM generate_series(7, 30) i, $call o}),
+	"second.$n|24", 'gw_8: servers that are left alone are passed over') or diag(requests());
+
 is(ask(q{SELECT coalesce(sum(in_flight + waiting), 0) FROM infer.stat_admission}),
 	0, 'no permit is held, and nobody waits');
 done_testing();

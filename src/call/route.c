@@ -219,6 +219,46 @@ prefer_refusing(const InferBatch *batch)
 		}
 }
 
+/*
+ * Servers that keep failing are left alone (core/monitor), and a call that waits for one of them
+ * waits in its key's line.  So where somebody else can serve it, a fallback included, it goes there
+ * as if they were down.  False: nobody can, or none is left alone; nothing has changed.
+ */
+static bool
+pass_over_cooling(InferBatch *batch, const InferStagesRule *rule, int64 now)
+{
+	InferClass *class = batch->class;
+	InferStages trial = batch->stages;
+	InferPlaceState before[INFER_ROUTE_MAX_PLACES];
+	int n = Min(class->nplaces, INFER_ROUTE_MAX_PLACES);
+	bool any = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		const InferPlace *place = &class->places[i];
+		InferRoutePlace *route = &class->routes[i];
+
+		before[i] = route->state;
+		if (batch->lanes[i] == NULL || route->state > INFER_PLACE_BEHIND ||
+			infer_admission_failing(place->key).next_us == 0)
+			continue;
+		route->state = INFER_PLACE_FAILED;
+		any = true;
+	}
+	if (!any)
+		return false;
+	infer_stages_next(&trial, rule, &class->request, class->routes, class->nplaces, now,
+					  draw(batch), &decision, &step);
+	if (step.action == INFER_STAGES_SEND && !step.probe)
+	{
+		batch->stages = trial;
+		return true;
+	}
+	for (int i = 0; i < n; i++)
+		class->routes[i].state = before[i];
+	return false;
+}
+
 const InferStagesStep *
 infer_route_next(InferBatch *batch)
 {
@@ -240,8 +280,9 @@ infer_route_next(InferBatch *batch)
 	for (int i = 0; i < class->nplaces; i++)
 		look(&class->places[i], &class->routes[i], batch, now);
 	ask_for(&class->request, batch);
-	infer_stages_next(&batch->stages, &rule, &class->request, class->routes, class->nplaces, now,
-					  draw(batch), &decision, &step);
+	if (class->nplaces == 1 || !pass_over_cooling(batch, &rule, now))
+		infer_stages_next(&batch->stages, &rule, &class->request, class->routes, class->nplaces,
+						  now, draw(batch), &decision, &step);
 	if (step.action == INFER_STAGES_SEND)
 		prefer_refusing(batch);
 	batch->on_change = step.action == INFER_STAGES_WAIT && step.on_change;
