@@ -889,7 +889,7 @@ COMMENT ON COLUMN infer.stat_servers.last_probe IS 'when the gateway asked for i
 COMMENT ON COLUMN infer.stat_servers.next_probe IS 'when it will; NULL: not known yet, or the server is not probed';
 COMMENT ON COLUMN infer.stat_servers.cooldown_until IS 'it has failed, and is left alone until then; NULL: it is not';
 COMMENT ON COLUMN infer.stat_servers.excluded_until IS 'it was overloaded or not ready, and others are preferred until then; NULL: they are not';
-COMMENT ON COLUMN infer.stat_servers.draining_until IS 'it takes nothing new until then; NULL: it does';
+COMMENT ON COLUMN infer.stat_servers.draining_until IS 'it takes nothing new until infer.undrain(), and what is in flight there has until then; NULL: it is in service';
 COMMENT ON COLUMN infer.stat_servers.current_limit IS 'requests that may be in flight at once under its admission key; see infer.stat_admission';
 COMMENT ON COLUMN infer.stat_servers.in_flight IS 'requests to it that are in flight';
 COMMENT ON COLUMN infer.stat_servers.waiting IS 'processes that wait for a permit of its admission key';

@@ -192,6 +192,15 @@ $node->append_conf('postgresql.conf', "pg_inference.probe_interval = '200ms'");
 $node->reload;
 ok(probed('b', 3), 'a shorter one does not wait for the end of it');
 
+# What infer.stat_servers says of one that calls could not connect to, once a probe could.
+sub state { return ask(q{SELECT state || coalesce(' ' || why, '') FROM infer.stat_servers WHERE server = 'flaps'}) }
+$mock{flaps}->stop;
+like(ask(q{SELECT (infer.try_complete('flaps/m', 'gone')).reason}), qr/connect_failed|server_failed/, 'a server is gone');
+is(state(), 'failed connect_failed', 'stat_servers: it has failed');
+revive('flaps');
+ok(InferTest::wait_until(30, sub { state() eq 'up' }), 'stat_servers: it is up, by a probe, without a call') or diag(state());
+is($mock{flaps}->stat('requests'), 0, '... indeed');
+
 # ----------------------------------------------------------------------------------------------
 # Servers and databases that go under way.
 

@@ -166,6 +166,24 @@ put_errors(Row *row, const InferRouteEntry *entry)
 		row->values[COL_PROOF + i] = Int64GetDatum(entry->by_proof[i]);
 }
 
+/*
+ * Has a key that cools for want of a connection been seen to be reachable since, by a probe?  The
+ * next call goes there.  Of other failures a probe knows nothing.
+ */
+static bool
+is_back(const InferPeer *peer, const InferFailing *failing)
+{
+	switch (failing->reason)
+	{
+		case INFER_REASON_LOOKUP_FAILED:
+		case INFER_REASON_CONNECT_FAILED:
+		case INFER_REASON_TLS_FAILED:
+			return failing->next_us <= 0 && peer->alive_us > peer->heard_us;
+		default:
+			return false;
+	}
+}
+
 /* The state as the route table has it, but that a key which cools after failures fails as well. */
 static void
 put_state(Row *row, const InferRouteEntry *entry, const InferFailing *failing)
@@ -187,7 +205,7 @@ put_state(Row *row, const InferRouteEntry *entry, const InferFailing *failing)
 		why = infer_reason_name(entry->peer_reason);
 		since = snapshot->peer.since_us;
 	}
-	else if (failing->cools)
+	else if (failing->cools && !is_back(&snapshot->peer, failing))
 	{
 		word = "failed";
 		why = infer_reason_name(failing->reason);
