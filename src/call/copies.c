@@ -242,6 +242,7 @@ infer_copies_send(InferClient *client)
 static void
 exchange(InferBatch *original, InferBatch *copy)
 {
+	infer_sizes_leave(original); /* what the other server takes says nothing of this one */
 	EXCHANGE(InferPlace *, place);
 	EXCHANGE(InferLane *, lane);
 	EXCHANGE(bool, permit);

@@ -166,17 +166,8 @@ wake_sleepers(InferClient *client)
 	}
 }
 
-/* Its time is over, and it waits for another attempt: it ends as the last one did. */
-static void
-expire(InferBatch *batch)
-{
-	if (batch->last_reason != INFER_REASON_NONE)
-		infer_route_fail(batch, INFER_STAGES_LAST);
-	else /* what it said was refused, and it was to say it in other words */
-		infer_finish_fail(batch, INFER_REASON_TIMEOUT, batch->floor, 0, NULL);
-}
-
-/* Ends the ready batches whose time is over, wherever they wait in line. */
+/* Ready batches whose time is over, wherever they wait in line, end as their last attempt did: time
+ * runs from an attempt on that failed, for one that was refused for its words is none. */
 static void
 expire_ready(InferClient *client)
 {
@@ -196,7 +187,7 @@ expire_ready(InferClient *client)
 		if (batch->deadline_us == 0)
 			continue;
 		if (batch->deadline_us <= now)
-			expire(batch);
+			infer_route_fail(batch, INFER_STAGES_LAST);
 		else if (next == 0 || batch->deadline_us < next)
 			next = batch->deadline_us;
 	}
