@@ -201,6 +201,38 @@ gets($_, "placements replaced again: $_ is in use") foreach @servers;
 }
 
 # ----------------------------------------------------------------------------------------------
+# A server goes between two looks into the catalogs, which takes many tries to hit: it is missing,
+# for an owner of everything as for others, and the model has another one.
+
+{
+	my $come_and_go = qq{DROP SERVER s2; CREATE SERVER s2 FOREIGN DATA WRAPPER pg_inference OPTIONS (url '@{[ $mock{s2}->url ]}/v1');
+		GRANT USAGE ON FOREIGN SERVER s2 TO joe;\n};
+	ask('CREATE ROLE joe; GRANT USAGE ON FOREIGN SERVER s1, s2, s3 TO joe');
+	$_->set('base_ms=0') foreach values %mock;
+	my @callers = map {
+		InferProc->start($node, "calls as $_", "SET ROLE $_;\n" . join('', map {
+			qq{SELECT (infer.try_complete('s2/m', '$_')).value; SELECT 'all', infer.complete('all', '$_') IS NOT NULL;
+			SELECT to_regclass('public.enough') IS NOT NULL AS enough \\gset
+			\\if :enough
+			\\q
+			\\endif\n} } 1 .. 30000))
+	} $node->safe_psql('postgres', 'SELECT current_user'), 'joe';
+	is_soon(sub { !grep { $_->slurp('out') !~ /^all/m } @callers }, 'tries: both call');
+	InferProc->start($node, 'comes and goes', $come_and_go x 4000)->finish;
+	ask('CREATE TABLE enough ()');
+	foreach my $caller (@callers)
+	{
+		my ($out, $err) = $caller->finish;
+		is(join("\n", grep { !/^ERROR:  RCCFG: server "s2" does not exist$|^ERROR:  42501: permission denied for foreign server s2$/ } errors($err)),
+			'', "tries: $caller->{name}: clean errors only");
+		unlike($out, qr/^all\|f/m, "tries: $caller->{name}: the model had another server");
+	}
+	ask('DROP TABLE enough; DROP OWNED BY joe; DROP ROLE joe');
+	$_->set('base_ms=20') foreach values %mock;
+	nothing_left('tries');
+}
+
+# ----------------------------------------------------------------------------------------------
 # The extension goes while sessions run statements, and comes back.
 
 # What a statement may say that has met the extension on its way out, or gone.
@@ -328,6 +360,7 @@ $node->stop;
 	my $own = qr{canceling\ statement\ due\ to\ user\ request
 		|server\ "s2"\ does\ not\ exist
 		|cannot\ drop\ server\ s2\ because
+		|permission\ denied\ for\ foreign\ server\ s2
 		|database\ "leaves"\ is\ being\ accessed
 		|terminating\ (?:connection|background\ worker)
 		|the\ database\ system\ is\ (?:starting\ up|shutting\ down)}x;

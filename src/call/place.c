@@ -216,7 +216,7 @@ admission_key(const InferPlace *place)
 void
 infer_call_apply_limits(const char *server_name)
 {
-	InferServer *server = infer_server_read(infer_server_find(server_name, NULL));
+	InferServer *server = infer_server_read(server_name, NULL);
 	InferAdmissionConfig wanted = admission_config(server);
 	InferConfigurer by = configurer(server);
 	InferConfigurer first;

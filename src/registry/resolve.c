@@ -123,7 +123,7 @@ infer_check_usage(InferTarget *target, Oid userid)
 	{
 		InferPlacement *place = &target->places[i];
 
-		place->permitted = infer_server_has_usage(place->server->oid, userid);
+		place->permitted = infer_server_may_use(place->server->oid, userid);
 		any |= place->permitted;
 	}
 	if (!any)

@@ -27,27 +27,44 @@
 	pg_foreign_server_ownercheck((objectid), (roleid))
 #endif
 
-/* Only a superuser can own a foreign data wrapper, so nobody else can make one of our name. */
-static bool
-infer_is_our_server(const ForeignServer *server)
+/*
+ * The server; NULL if it is gone, perhaps only since its OID was found: reading a catalog may bring
+ * the news of a DROP.  ours: is it one of our wrapper's?  Only a superuser can own a foreign data
+ * wrapper, so nobody else can make one of our name.
+ */
+static ForeignServer *
+infer_server_look(Oid serverid, bool *ours)
 {
-	return strcmp(GetForeignDataWrapper(server->fdwid)->fdwname, INFER_WRAPPER_NAME) == 0;
+	ForeignServer *server =
+		OidIsValid(serverid) ? GetForeignServerExtended(serverid, FSV_MISSING_OK) : NULL;
+	ForeignDataWrapper *wrapper =
+		server != NULL ? GetForeignDataWrapperExtended(server->fdwid, FDW_MISSING_OK) : NULL;
+
+	*ours = wrapper != NULL && strcmp(wrapper->fdwname, INFER_WRAPPER_NAME) == 0;
+	return wrapper != NULL ? server : NULL;
+}
+
+static void
+infer_refuse_missing(const char *name, const char *model)
+{
+	ereport(ERROR,
+			(errcode(infer_errcode_config()), errmsg("server \"%s\" does not exist", name),
+			 model ? errdetail("Model \"%s\" is served by it.", model) : 0,
+			 model ? errhint("Create the server, or move the model with infer.alter_model().")
+				   : errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER "
+							 "pg_inference OPTIONS (url '...').",
+							 quote_identifier(name))));
 }
 
 Oid
 infer_server_find(const char *name, const char *model)
 {
 	Oid serverid = get_foreign_server_oid(name, true);
+	bool ours;
 
-	if (!OidIsValid(serverid))
-		ereport(ERROR,
-				(errcode(infer_errcode_config()), errmsg("server \"%s\" does not exist", name),
-				 model ? errdetail("Model \"%s\" is served by it.", model) : 0,
-				 model ? errhint("Create the server, or move the model with infer.alter_model().")
-					   : errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER "
-								 "pg_inference OPTIONS (url '...').",
-								 quote_identifier(name))));
-	if (!infer_is_our_server(GetForeignServer(serverid)))
+	if (infer_server_look(serverid, &ours) == NULL)
+		infer_refuse_missing(name, model);
+	if (!ours)
 		ereport(ERROR, (errcode(infer_errcode_config()),
 						errmsg("server \"%s\" is not an inference server", name),
 						errdetail("It belongs to another foreign data wrapper."),
@@ -56,28 +73,26 @@ infer_server_find(const char *name, const char *model)
 	return serverid;
 }
 
-/* The version of the catalog's row: each ALTER writes a new one. */
-static uint32
-infer_server_version(Oid serverid)
+/* Perhaps without an url; NULL if there is none of ours (any more). */
+static InferServer *
+infer_server_of(Oid serverid)
 {
 	HeapTuple tuple = SearchSysCache1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid));
-	uint32 version;
+	InferServer *server;
+	ForeignServer *foreign;
+	bool ours;
 
 	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for server %u", serverid);
-	version = HeapTupleHeaderGetRawXmin(tuple->t_data);
+		return NULL;
+	server = palloc0(sizeof(InferServer));
+	server->oid = serverid;
+	/* that of the catalog's row: each ALTER writes a new one */
+	server->version = HeapTupleHeaderGetRawXmin(tuple->t_data);
 	ReleaseSysCache(tuple);
-	return version;
-}
 
-/* Perhaps without an url. */
-static InferServer *
-infer_server_of(ForeignServer *foreign)
-{
-	InferServer *server = palloc0(sizeof(InferServer));
-
-	server->oid = foreign->serverid;
-	server->version = infer_server_version(foreign->serverid);
+	foreign = infer_server_look(serverid, &ours);
+	if (foreign == NULL || !ours)
+		return NULL;
 	server->name = foreign->servername;
 	infer_options_read_server(foreign->options, server);
 	return server;
@@ -86,21 +101,19 @@ infer_server_of(ForeignServer *foreign)
 InferServer *
 infer_server_read_usable(const char *name)
 {
-	ForeignServer *foreign = GetForeignServerByName(name, true);
-	InferServer *server;
+	InferServer *server = infer_server_of(get_foreign_server_oid(name, true));
 
-	if (foreign == NULL || !infer_is_our_server(foreign))
-		return NULL;
-	server = infer_server_of(foreign);
-	return server->url != NULL ? server : NULL;
+	return server != NULL && server->url != NULL ? server : NULL;
 }
 
 InferServer *
-infer_server_read(Oid serverid)
+infer_server_read(const char *name, const char *model)
 {
-	InferServer *server = infer_server_of(GetForeignServer(serverid));
+	InferServer *server = infer_server_of(infer_server_find(name, model));
 
-	if (server->url == NULL)
+	if (server == NULL)
+		infer_refuse_missing(name, model);
+	else if (server->url == NULL)
 		ereport(ERROR,
 				(errcode(infer_errcode_config()), errmsg("server \"%s\" has no url", server->name),
 				 errhint("Set it with ALTER SERVER %s OPTIONS (ADD url "
@@ -120,8 +133,10 @@ infer_server_list(void)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Oid serverid = ((Form_pg_foreign_server) GETSTRUCT(tuple))->oid;
+		bool ours;
 
-		if (infer_is_our_server(GetForeignServer(serverid)))
+		infer_server_look(serverid, &ours);
+		if (ours)
 			servers = lappend_oid(servers, serverid);
 	}
 	systable_endscan(scan);
@@ -138,8 +153,11 @@ infer_server_has_usage(Oid serverid, Oid userid)
 void
 infer_server_require_usage(Oid serverid, const char *name, Oid userid)
 {
-	AclResult result = object_aclcheck(ForeignServerRelationId, serverid, userid, ACL_USAGE);
+	AclResult result;
 
+	if (!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(serverid)))
+		infer_refuse_missing(name, NULL);
+	result = object_aclcheck(ForeignServerRelationId, serverid, userid, ACL_USAGE);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_FOREIGN_SERVER, name);
 }

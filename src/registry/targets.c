@@ -208,8 +208,11 @@ infer_refuse_unplaced(const InferModel *model)
 				 errdetail("There is no server that it runs on."),
 				 errhint("Add one with infer.add_placement('%s', server => '...').", model->name)));
 	first = linitial(model->placements);
-	/* raises, for it is not usable */
-	infer_server_read(infer_server_find(first->server, model->name));
+	/* raises, for it was not usable; unless it has become so in this moment */
+	infer_server_read(first->server, model->name);
+	ereport(ERROR, (errcode(infer_errcode_config()),
+					errmsg("the servers of model \"%s\" are being changed", model->name),
+					errhint("Run the statement again.")));
 }
 
 static InferTarget *
@@ -274,9 +277,8 @@ infer_read_referred_target(const char *model, InferTask task)
 		ereport(ERROR,
 				(errcode(infer_errcode_config()), errmsg("the service reference names no model"),
 				 errhint("Use it with infer.call(), whose body names the model.")));
-	target = infer_make_addressed_target(
-		model, infer_ref_model(ref),
-		infer_server_read(infer_server_find(infer_ref_server(ref), NULL)));
+	target = infer_make_addressed_target(model, infer_ref_model(ref),
+										 infer_server_read(infer_ref_server(ref), NULL));
 	target->ref = ref;
 	return target;
 }
@@ -293,7 +295,7 @@ infer_read_addressed_target(const char *model, InferTask task)
 						errhint("Write it as server/remote_model, or create a model with "
 								"infer.create_model().")));
 	server = pnstrdup(model, slash - model);
-	if (GetForeignServerByName(server, true) == NULL)
+	if (!OidIsValid(get_foreign_server_oid(server, true)))
 		ereport(
 			ERROR,
 			(errcode(infer_errcode_config()), errmsg("server \"%s\" does not exist", server),
@@ -301,8 +303,7 @@ infer_read_addressed_target(const char *model, InferTask task)
 			 errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER pg_inference OPTIONS "
 					 "(url '...'), or put the name of a server and a slash before the model.",
 					 quote_identifier(server))));
-	return infer_make_addressed_target(model, pstrdup(slash + 1),
-									   infer_server_read(infer_server_find(server, NULL)));
+	return infer_make_addressed_target(model, pstrdup(slash + 1), infer_server_read(server, NULL));
 }
 
 InferTarget *
@@ -317,7 +318,7 @@ infer_target_read(const char *model, InferTask task)
 		return infer_read_named_target(row, task);
 	if (strchr(model, '/') != NULL)
 		return infer_read_addressed_target(model, task);
-	if (GetForeignServerByName(model, true) != NULL)
+	if (OidIsValid(get_foreign_server_oid(model, true)))
 		ereport(
 			ERROR,
 			(errcode(infer_errcode_config()), errmsg("\"%s\" is a server, not a model", model),
