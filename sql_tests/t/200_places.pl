@@ -397,7 +397,9 @@ my ($bad, $unsure, $there) = split /\|/, ask(
 	qq{SELECT count(*), count(*) FILTER (WHERE execution = 'maybe_executed' AND reason = 'disconnected'),
 		count(*) FILTER (WHERE server = 'b2.$of') FROM "default" WHERE NOT answered});
 cmp_ok($bad, '>=', 1, 'default: what was under way there has failed');
-cmp_ok($bad, '<=', 8, '... and no more');
+# a process that is killed closes its listening socket last: what follows those that it had in flight
+# may still connect, and is lost, too
+cmp_ok($bad, '<=', 16, '... and no more than followed it at once');
 is("$unsure $there", "$bad $bad", 'default: it may have been executed, and says where');
 
 # ----------------------------------------------------------------------------------------------
