@@ -207,6 +207,50 @@ is_left('both', 'gw_6_2: both are there');
 is_queue('l3 node a', '... and the other one waits');
 end_all();
 
+# gw_6_1: work without weight passes also inside a statement, in the line of one key
+sub begin_mixed
+{
+	my ($name, $server, @durations) = @_;
+	my $rows = join(', ', map { "('$durations[$_]', $_)" } keys @durations);
+	$session{$name} = InferProc->start($node, $name, qq{
+		SELECT infer.complete('$server/m', duration || ' $name ' || i, '{}', jsonb_build_object('duration', duration, 'timeout', '5min'))
+		FROM (VALUES $rows) AS v (duration, i);\n});
+	return;
+}
+
+sub is_answered
+{
+	my ($name, @durations) = @_;
+	my ($out, $err) = (delete $session{$name})->finish;
+	is($out . $err, join('', map { "$durations[$_] $name $_\n" } keys @durations), "$name: all are answered, in order");
+	return;
+}
+
+begin('l1', 'LONG');
+begin('l2', 'LONG');
+InferTest::wait_until(60, sub { $mock->stat('requests') == 2 });
+begin_mixed('mixed', 'mock', qw(LONG SHORT SHORT));
+is_left('l1 l2 SHORT SHORT', 'gw_6_1: SHORT passes LONG before it in the same statement');
+is_queue('mixed node a', '... which waits for its node alone');
+end('l1');
+is_answered('mixed', qw(LONG SHORT SHORT));
+begin('l3', 'LONG');
+InferTest::wait_until(60, sub { $mock->stat('in_flight') == 2 });
+$mock->reset;
+begin('busy', 'MEDIUM', server => 'narrow');
+is_left('busy', 'nor is there a permit');
+begin_mixed('both', 'narrow', qw(LONG SHORT SHORT));
+is_queue('both node a, both key kc', 'LONG waits for its node, SHORT in the line of the key');
+end('busy');
+is_left('busy SHORT SHORT', 'gw_6_1: SHORT gets the permit before LONG');
+is_queue('both node a', '... which waits on');
+begin('behind', 'LONG');
+is_queue('both node a, behind node a', '... where it came');
+end('l2');
+is_answered('both', qw(LONG SHORT SHORT));
+is_left('busy SHORT SHORT LONG behind', 'and the next one leaves');
+end_all();
+
 # gw_6_4: who waits for another attempt ends at its deadline, whatever it waits for: a permit, weight,
 # or the end of a request of its own
 my $refuses = InferTest::Mock->new('fault_429=100', 'retry_after=-1');
