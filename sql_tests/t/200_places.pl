@@ -403,5 +403,20 @@ cmp_ok($bad, '<=', 16, '... and no more than followed it at once');
 is("$unsure $there", "$bad $bad", 'default: it may have been executed, and says where');
 
 # ----------------------------------------------------------------------------------------------
+# RANDOM keeps its share also where batches wait: who waits is decided once, and not each time it is
+# looked at.
+
+given(all => ['base_ms=10']);
+$m = model('complete', max_concurrency => 4);
+my $k = number($m);
+ask(qq{SELECT infer.alter_placement('$m', 'a1.$k', version => '1.00'), infer.alter_placement('$m', 'a2.$k', version => '2.00'),
+	infer.drop_placement('$m', 'b1.$k'), infer.drop_placement('$m', 'b2.$k')});
+my $share = ask(qq{SET pg_inference.test_percent = 20;
+	SELECT count(*) FILTER (WHERE server = 'a2.$k')
+	FROM generate_series(1, 1500) i, infer.try_complete('$m', 'random ' || i, '{}', '{"test_ctl": "RANDOM"}')});
+note("$share of 1500 at 20 %");
+cmp_ok(abs($share - 300), '<=', 4 * sqrt(1500 * 0.2 * 0.8), 'gw_10: RANDOM at 20 % is 20 % of what waits, too');
+
+# ----------------------------------------------------------------------------------------------
 at_rest('at the end');
 done_testing();

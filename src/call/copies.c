@@ -130,7 +130,7 @@ says_the_same(const InferBatch *batch, int place)
 
 /* A permit for the copy, of the best place that has one. */
 static bool
-take_permit(InferBatch *copy, const InferBatch *batch)
+take_permit(InferBatch *copy, InferBatch *batch)
 {
 	int order[INFER_ROUTE_MAX_PLACES];
 	int n = infer_route_copies(batch, order);

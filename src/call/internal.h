@@ -231,6 +231,8 @@ struct InferBatch
 	int timeout_ms;    /* of the attempt under way */
 	int attempts;      /* requests, copies included */
 	int number;        /* of the one under way, or the last, among them */
+	double draw;       /* what chance says of the next one ... */
+	int drawn;         /* ... if it has this number */
 	/* copies (copies.c) */
 	bool is_copy;       /* of its twin: shares its answers, and resolves none */
 	bool unsent_copy;   /* ... paid for by the budget of copies, but not sent yet */
@@ -434,7 +436,7 @@ extern void infer_route_started(InferBatch *batch);
 /* ... and a copy of it for another one. */
 extern void infer_route_copied(InferBatch *batch, const InferPlace *place);
 /* Where a copy of the running batch may go, the best first; their number. */
-extern int infer_route_copies(const InferBatch *batch, int *order);
+extern int infer_route_copies(InferBatch *batch, int *order);
 /* Would such a failure end the call, whatever else is under way for it? */
 extern bool infer_route_would_end(const InferBatch *batch, const InferFinding *finding);
 /* ... and has come back with a failure. */

@@ -171,15 +171,21 @@ rule_of(const InferClass *class)
 							 .all_failed_wait_us = (int64) infer_guc_all_failed_wait * 1000};
 }
 
-/* The draw of a decision and of a pause: by the first input and the attempt, so that a seed fixes
- * it. */
+/*
+ * The draw of a decision and of a pause: by the first input and the attempt, so that a seed fixes
+ * it.  One for each attempt: a batch that waits is decided anew each time it is looked at, and
+ * would else go where there is room, and not where chance had sent it.
+ */
 static double
-draw(const InferBatch *batch)
+draw(InferBatch *batch)
 {
 	const InferAnswer *first = batch->answers[0];
 
-	return infer_random_draw(hash_bytes_extended((const unsigned char *) first->input,
-												 (int) first->input_len, batch->attempts));
+	if (batch->drawn != batch->attempts + 1)
+		batch->draw = infer_random_draw(hash_bytes_extended(
+			(const unsigned char *) first->input, (int) first->input_len, batch->attempts));
+	batch->drawn = batch->attempts + 1;
+	return batch->draw;
 }
 
 /* Requests that begin alike want the same server. One with several inputs has no one beginning. */
@@ -310,7 +316,7 @@ infer_route_copied(InferBatch *batch, const InferPlace *place)
 }
 
 int
-infer_route_copies(const InferBatch *batch, int *order)
+infer_route_copies(InferBatch *batch, int *order)
 {
 	InferClass *class = batch->class;
 	int64 now = infer_now_us();

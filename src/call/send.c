@@ -290,11 +290,13 @@ take_turn(InferBatch *batch)
 	}
 }
 
-/* One that has not been tried yet may go where all others of its class may. */
+/* One that has not been tried yet may go where all others of its class may, unless chance says
+ * where. */
 static bool
 is_like_others(const InferBatch *batch)
 {
-	return !batch->permit && batch->stages.attempts == 0 && batch->refusal == NULL;
+	return batch->class->request.test_ctl != INFER_TEST_RANDOM && !batch->permit &&
+		   batch->stages.attempts == 0 && batch->refusal == NULL;
 }
 
 /*
