@@ -53,15 +53,14 @@ sub allowed
 	return $n;
 }
 
-my $before = dials();
-ok(InferTest::wait_until(60, sub { dials() >= $before + 8 }), 'fail_P40: it is tried again and again');
-my @dials = dials();
+# In the end they are as far apart as the longest delay lets them be: six delays of 450 to 550 ms, of
+# which a busy machine that gets round late to counting the first one may hide a part.
+my @dials;
+ok(InferTest::wait_until(60, sub { @dials = dials(); @dials > 7 && $dials[-1] - $dials[-7] >= 6 * 450 - 1000 }),
+	'fail_P40: it is tried again and again, and in the end no faster than the longest delay');
 my $ms = $dials[-1] - $dials[0];
-my $late = $dials[-1] - $dials[-7];
-note(sprintf '%d dials in %d ms, the last six in %d ms', scalar @dials, $ms, $late);
+note(sprintf '%d dials in %d ms, the last six in %d ms', scalar @dials, $ms, $dials[-1] - $dials[-7]);
 cmp_ok(scalar(@dials), '<=', allowed($ms), 'fail_P40: no more often than one would');
-# (when a busy machine gets round to counting the first of them may make it seem less)
-cmp_ok($late, '>=', 6 * 450 - 1000, 'fail_P40: and no faster in the end than the longest delay');
 is(admission('last_failure'), 'tls_failed', 'fail_P40: for want of a connection');
 
 unlink $shut;

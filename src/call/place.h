@@ -11,6 +11,8 @@
 
 #include "postgres.h"
 
+#include "lib/ilist.h"
+
 #include "core/batch.h"
 #include "core/sizes.h"
 #include "core/types.h"
@@ -38,6 +40,7 @@ typedef struct InferPlace
 	InferBatchLimits told_limits; /* by settings, options and the server object */
 	InferSizes suspects;          /* sizes that this statement is trying */
 	int nsuspects;                /* ... in so many trees of refused batches */
+	dlist_head refusals;          /* nodes of those trees, and of others (sizes.c) */
 	/* when its server's grace ends (0 = it is not drained), as of that version (call/drain.c) */
 	int64 drain_until_us;
 	uint64 drain_version;

@@ -30,6 +30,7 @@
 
 struct InferRefusal
 {
+	dlist_node node;      /* in its place's */
 	InferRefusal *parent; /* the node of the batch that was refused before, or NULL */
 	InferPlace *place;    /* that refused; alive as long as there are parts, by their answers */
 	InferSize size;
@@ -37,6 +38,7 @@ struct InferRefusal
 	int parts;    /* batches and nodes below that have not ended */
 	bool suspect; /* nothing as large was taken before: counted by the place */
 	bool failed;  /* some part did not end with an answer */
+	bool refuted; /* as much was taken since */
 };
 
 static InferSize
@@ -126,14 +128,33 @@ close_node(InferRefusal *node)
 	{
 		InferRefusal *parent = node->parent;
 
-		if (!node->failed)
-			tell(node);
-		else if (parent != NULL)
+		dlist_delete(&node->node);
+		if (node->failed && parent != NULL)
 			parent->failed = true;
+		if (!node->failed && !node->refuted)
+			tell(node);
 		if (node->suspect && --place->nsuspects == 0)
 			infer_sizes_forget(&place->suspects);
 		pfree(node);
 		node = parent;
+	}
+}
+
+/*
+ * The parts of what is refused now and then come last, when all others have been taken; so several
+ * such trees may end one after the other, and would look like a server that takes less than it did.
+ */
+static void
+refute(InferPlace *place, InferSize taken)
+{
+	dlist_iter iter;
+
+	dlist_foreach(iter, &place->refusals)
+	{
+		InferRefusal *node = dlist_container(InferRefusal, node, iter.cur);
+
+		if (infer_sizes_as_large(taken, node->size))
+			node->refuted = true;
 	}
 }
 
@@ -145,6 +166,7 @@ infer_sizes_taken_by(InferBatch *batch, int64 prompt_tokens)
 
 	if (place->told_limits.max_items == 1)
 		return;
+	refute(place, size_of(batch));
 	observed_key(place, &key);
 	infer_observed_taken(&key, place->placement->server->version, size_of(batch), prompt_tokens);
 	infer_sizes_taken(&place->suspects, size_of(batch), prompt_tokens);
@@ -169,6 +191,7 @@ infer_sizes_refused_by(InferBatch *batch, InferSizeKind kind)
 		.kind = kind,
 		.parts = 1,
 	};
+	dlist_push_tail(&place->refusals, &node->node);
 	/* in its parent's count, the node takes the place of the batch */
 	batch->refusal = node;
 	node->suspect = infer_sizes_refused(&place->suspects, node->size, kind, false, 0);

@@ -72,8 +72,8 @@ settle_both(InferSizes *sizes, InferSize taken)
 
 /* Texts differ in length, so a request is as large as another one from seven eighths of its bytes
  * on. */
-static bool
-is_as_large(InferSize size, InferSize other)
+bool
+infer_sizes_as_large(InferSize size, InferSize other)
 {
 	return size.items >= other.items && size.bytes >= other.bytes - other.bytes / 8;
 }
@@ -97,7 +97,7 @@ believes(InferSizes *sizes, InferSize *size)
 void
 infer_sizes_taken(InferSizes *sizes, InferSize size, int64_t tokens)
 {
-	if (is_as_large(size, sizes->doubt))
+	if (infer_sizes_as_large(size, sizes->doubt))
 		sizes->doubts = 0;
 	sizes->good.items = (int) most(sizes->good.items, size.items);
 	sizes->good.bytes = most(sizes->good.bytes, size.bytes);

@@ -36,6 +36,8 @@ typedef struct InferSizes
 	double bytes_per_token; /* the least of an answered request; 0 = not known */
 } InferSizes;
 
+/* Is a request of one size as large as one of the other, in all that may be limited? */
+extern bool infer_sizes_as_large(InferSize size, InferSize other);
 /* A request of this size was answered; tokens = -1: the answer does not say. */
 extern void infer_sizes_taken(InferSizes *sizes, InferSize size, int64_t tokens);
 /*
