@@ -74,8 +74,9 @@ infer_gateway_beat(void)
 	pg_atomic_write_u64(&record->seen_us, infer_now_us());
 }
 
-int
-infer_gateway_pid(void)
+/* Its process, or 0. */
+static int
+gateway_pid(void)
 {
 	return (int) pg_atomic_read_u32(&record->pid);
 }
@@ -86,16 +87,10 @@ seen_lately(void)
 	return infer_now_us() - (int64) pg_atomic_read_u64(&record->seen_us) < MISSED_AFTER_US;
 }
 
-bool
-infer_gateway_alive(void)
-{
-	return infer_gateway_pid() != 0 && seen_lately();
-}
-
 void
 infer_gateway_wake(void)
 {
-	if (infer_gateway_pid() == 0 || pg_atomic_exchange_u32(&record->news, 1) != 0)
+	if (gateway_pid() == 0 || pg_atomic_exchange_u32(&record->news, 1) != 0)
 		return;
 	SetLatch(&GetPGProcByNumber(pg_atomic_read_u32(&record->proc))->procLatch);
 }
@@ -118,8 +113,8 @@ infer_gateway_check(void)
 		WARNING,
 		(errmsg("the gateway process of pg_inference is not running"),
 		 errdetail("Calls go on, with what is known of the servers."),
-		 infer_gateway_pid() != 0
+		 gateway_pid() != 0
 			 ? errhint("The process %d does not move; pg_terminate_backend() has it start anew.",
-					   infer_gateway_pid())
+					   gateway_pid())
 			 : errhint("See the server's log; max_worker_processes must have room for it.")));
 }

@@ -14,10 +14,6 @@ extern bool infer_gateway_enter(void);
 /* For the gateway, at least once a second: it is at work. */
 extern void infer_gateway_beat(void);
 
-/* Its process, or 0. */
-extern int infer_gateway_pid(void);
-/* Has it been at work within the last seconds?  A new one has a moment to come. */
-extern bool infer_gateway_alive(void);
 /* Something in the route table wants to be looked at.  Does nothing where there is no gateway; good
  * to call under a lock. */
 extern void infer_gateway_wake(void);

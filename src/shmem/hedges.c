@@ -114,19 +114,3 @@ infer_hedges_landed(const InferHedgeKey *key, InferAttemptKind kind, bool copied
 	infer_hedge_landed(get(key), kind, copied, late, won);
 	LWLockRelease(lock);
 }
-
-bool
-infer_hedges_read(const InferHedgeKey *key, InferHedge *hedge)
-{
-	bool found = false;
-
-	LWLockAcquire(lock, LW_SHARED);
-	for (int i = 0; i < PLACES && !found; i++)
-	{
-		found = is_of(&places[i], key);
-		if (found)
-			*hedge = places[i].hedge;
-	}
-	LWLockRelease(lock);
-	return found;
-}

@@ -30,8 +30,6 @@ extern bool infer_hedges_take(const InferHedgeKey *key);
 extern void infer_hedges_untake(const InferHedgeKey *key);
 extern void infer_hedges_landed(const InferHedgeKey *key, InferAttemptKind kind, bool copied,
 								bool late, bool won);
-/* What is known of a model; false: nothing. */
-extern bool infer_hedges_read(const InferHedgeKey *key, InferHedge *hedge);
 
 /* For segment.c: memory, LWLock, and where they are. found: another process filled them. */
 union LWLockPadded;

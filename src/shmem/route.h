@@ -219,8 +219,6 @@ extern void infer_route_forget(InferRouteRef ref);
 extern void infer_route_probed(InferRouteRef ref, const InferRouteProbe *probe);
 /* What was asked then says which incarnation answers, and nothing else; "" = it does not say. */
 extern void infer_route_said(InferRouteRef ref, const char *incarnation, int64 sent_us);
-/* Moves the next probe without one. */
-extern void infer_route_probe_at(InferRouteRef ref, int64 next_us);
 /* How much of it is in use, 0 to 1; once a tick. */
 extern void infer_route_sample(InferRouteRef ref, double utilisation);
 /* Load and health factors of all nodes, from samples and states, into all slots. Allocates. */

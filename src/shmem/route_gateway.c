@@ -64,17 +64,6 @@ infer_route_said(InferRouteRef ref, const char *incarnation, int64 sent_us)
 }
 
 void
-infer_route_probe_at(InferRouteRef ref, int64 next_us)
-{
-	InferRouteSlot *slot = infer_route_lock(ref, LW_EXCLUSIVE);
-
-	if (slot == NULL)
-		return;
-	slot->next_probe_us = next_us;
-	infer_route_unlock(ref.slot);
-}
-
-void
 infer_route_sample(InferRouteRef ref, double utilisation)
 {
 	InferRouteSlot *slot = infer_route_lock(ref, LW_EXCLUSIVE);
