@@ -7,6 +7,7 @@
 #include "utils/builtins.h"
 
 #include "call/refs.h"
+#include "pg/compat.h"
 #include "pg/guc.h"
 #include "registry/refs.h"
 
