@@ -8,7 +8,19 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/client.h"
+#include "call/drain.h"
+#include "call/memo.h"
+#include "call/place.h"
+#include "call/pump.h"
+#include "call/retry.h"
+#include "call/usage.h"
+#include "core/proof.h"
+#include "core/types.h"
+#include "http/transport.h"
+#include "shmem/admission.h"
+#include "shmem/drain.h"
 
 static bool
 somebody_asked(const InferBatch *batch)

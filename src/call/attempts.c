@@ -9,7 +9,12 @@
 
 #include "lib/stringinfo.h"
 
-#include "call/internal.h"
+#include "call/attempts.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/place.h"
+#include "core/types.h"
 
 static void
 keep_detail(InferBatch *batch, const char *detail)

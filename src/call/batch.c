@@ -7,7 +7,25 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "utils/memutils.h"
+
+#include "call/attempts.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/copies.h"
+#include "call/lane.h"
+#include "call/memo.h"
+#include "call/permit.h"
+#include "call/place.h"
+#include "call/pump.h"
+#include "call/retry.h"
+#include "call/sizes.h"
+#include "call/usage.h"
+#include "core/buf.h"
+#include "core/limiter.h"
+#include "shmem/admission.h"
+#include "shmem/route.h"
 
 /* The class knows its open batches, so that asking need not search those of all classes. */
 void

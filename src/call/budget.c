@@ -16,7 +16,15 @@
 
 #include "miscadmin.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/budget.h"
+#include "call/class.h"
+#include "call/finish.h"
+#include "call/memo.h"
+#include "call/usage.h"
+#include "core/budget.h"
+#include "core/types.h"
+#include "pg/guc.h"
 #include "shmem/usage.h"
 
 /* A kind of limit: the setting, and what to do where it is reached. */

@@ -16,7 +16,9 @@
 #define INFER_CALL_CALL_H
 
 #include "postgres.h"
+
 #include "fmgr.h"
+
 #include "core/types.h"
 #include "registry/functions.h"
 

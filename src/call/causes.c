@@ -23,9 +23,12 @@
 #include "nodes/parsenodes.h"
 #include "tcop/utility.h"
 #include "utils/timestamp.h"
+#include "utils/memutils.h"
 
 #include "call/causes.h"
-#include "call/internal.h"
+#include "call/class.h"
+#include "call/finish.h"
+#include "call/memo.h"
 
 #define MAX_TEXT    256 /* bytes of a model's name or of words, as many as are shown */
 #define MD5_HEX_LEN 32

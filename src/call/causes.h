@@ -6,8 +6,10 @@
 
 #include "postgres.h"
 
-#include "core/types.h"
 #include "datatype/timestamp.h"
+
+#include "call/types.h"
+#include "core/types.h"
 
 /* Failed calls that are kept in full; those beyond are counted by cause. */
 #define INFER_CAUSES_FULL 1000
@@ -33,7 +35,13 @@ typedef struct InferCause
 	TimestampTz at;     /* of a group: of its last */
 } InferCause;
 
+/* The running statement makes a call: causes of an earlier one are forgotten. */
+extern void infer_causes_statement(void);
+/* Notes a failed answer that is resolved. Never raises. */
+extern void infer_causes_note(const InferAnswer *answer);
 /* Shows them one by one, in the order in which they came, then groups.  show may raise. */
 extern void infer_causes_each(void (*show)(const InferCause *cause, void *arg), void *arg);
+
+extern void infer_causes_init(void); /* from infer_call_init() */
 
 #endif

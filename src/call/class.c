@@ -10,19 +10,27 @@
 
 #include <math.h>
 
+#include "common/hashfn.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
+#include "utils/memutils.h"
 
+#include "call/class.h"
 #include "call/classify.h"
-#include "call/internal.h"
-#include "common/hashfn.h"
+#include "call/client.h"
+#include "call/convert.h"
+#include "call/memo.h"
+#include "call/options.h"
+#include "call/place.h"
+#include "call/route.h"
+#include "core/types.h"
 #include "pg/report.h"
-#include "registry/servers.h"
-#include "shmem/observed.h"
+#include "registry/functions.h"
+#include "registry/registry.h"
 
 /* The three arguments as plain varlenas with 4-byte headers, so that bytes compare. */
 static void

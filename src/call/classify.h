@@ -5,6 +5,7 @@
 #define INFER_CALL_CLASSIFY_H
 
 #include "postgres.h"
+
 #include "utils/jsonb.h"
 
 #include "core/route.h"

@@ -23,7 +23,9 @@
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
 
-#include "call/internal.h"
+#include "call/convert.h"
+#include "core/types.h"
+#include "pg/guc.h"
 #include "provider/json_scan.h"
 
 static bool

@@ -10,7 +10,13 @@
 
 #include "utils/timestamp.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/finish.h"
+#include "call/permit.h"
+#include "call/place.h"
+#include "core/types.h"
+#include "shmem/admission.h"
 
 /* Ends a ready batch, which has no permit: its place, and all others that it might go to, are
  * failing. */

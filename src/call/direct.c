@@ -10,8 +10,11 @@
 #include "utils/array.h"
 #include "utils/datum.h"
 
-#include "call/internal.h"
-#include "pg/report.h"
+#include "call/call.h"
+#include "call/causes.h"
+#include "call/client.h"
+#include "call/memo.h"
+#include "registry/functions.h"
 
 Datum
 infer_call_direct(FunctionCallInfo fcinfo, const InferFunction *function)

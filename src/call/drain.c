@@ -9,7 +9,23 @@
 
 #include "miscadmin.h"
 
-#include "call/internal.h"
+#include "call/attempts.h"
+#include "call/batch.h"
+#include "call/client.h"
+#include "call/copies.h"
+#include "call/drain.h"
+#include "call/finish.h"
+#include "call/permit.h"
+#include "call/place.h"
+#include "call/pump.h"
+#include "call/retry.h"
+#include "call/usage.h"
+#include "core/proof.h"
+#include "core/types.h"
+#include "http/transport.h"
+#include "pg/clock.h"
+#include "shmem/drain.h"
+#include "shmem/route.h"
 
 int64
 infer_drain_place_until(InferPlace *place)

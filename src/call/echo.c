@@ -11,7 +11,13 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/finish.h"
+#include "call/memo.h"
+#include "call/place.h"
+#include "core/types.h"
+#include "registry/registry.h"
 
 #define WINDOW      12 /* bytes in common that are an echo */
 #define WINDOW_BODY 24 /* ... of a raw body, which has names of models and parameters as well */

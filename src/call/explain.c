@@ -11,11 +11,15 @@
 
 #include "call/classify.h"
 #include "call/explain.h"
-#include "call/internal.h"
+#include "call/route.h"
+#include "core/peer.h"
+#include "core/route.h"
+#include "core/types.h"
 #include "pg/clock.h"
 #include "pg/header.h"
 #include "pg/random.h"
 #include "registry/models.h"
+#include "registry/registry.h"
 #include "shmem/admission.h"
 #include "shmem/route.h"
 

@@ -8,8 +8,24 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "call/attempts.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/convert.h"
+#include "call/finish.h"
+#include "call/place.h"
+#include "call/retry.h"
+#include "call/route.h"
+#include "call/sizes.h"
+#include "call/usage.h"
+#include "core/buf.h"
 #include "core/proof.h"
+#include "core/retry.h"
+#include "core/sizes.h"
+#include "core/types.h"
+#include "http/transport.h"
+#include "provider/provider.h"
+#include "registry/registry.h"
 
 #define DETAIL_SIZE 512
 

@@ -15,7 +15,14 @@
 #include "common/cryptohash.h"
 #include "common/sha2.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/finish.h"
+#include "call/memo.h"
+#include "call/place.h"
+#include "call/retry.h"
+#include "core/types.h"
+#include "provider/provider.h"
 
 /* Adds a field with its length, so that no two lists of fields look the same. */
 static bool

@@ -14,8 +14,21 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "call/attempts.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/finish.h"
+#include "call/incarnation.h"
+#include "call/memo.h"
+#include "call/place.h"
+#include "core/incarnation.h"
+#include "core/ref.h"
+#include "core/types.h"
+#include "http/transport.h"
+#include "pg/guc.h"
 #include "provider/incarnation.h"
+#include "provider/provider.h"
+#include "shmem/route.h"
 
 void
 infer_incarnation_prepare(InferPlace *place)

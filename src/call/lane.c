@@ -10,7 +10,19 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/call.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/lane.h"
+#include "call/options.h"
+#include "call/place.h"
+#include "call/weight.h"
+#include "core/limiter.h"
+#include "core/types.h"
+#include "core/window.h"
+#include "pg/guc.h"
+#include "shmem/admission.h"
 
 /* Without congestion_max_window. */
 #define WINDOW_MAX 1024

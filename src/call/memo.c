@@ -18,7 +18,15 @@
 #include "common/hashfn.h"
 #include "utils/timestamp.h"
 
-#include "call/internal.h"
+#include "call/causes.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/memo.h"
+#include "call/tolerance.h"
+#include "call/usage.h"
+#include "core/budget.h"
+#include "core/types.h"
+#include "pg/guc.h"
 #include "pg/random.h"
 
 #define IDLE_CLASSES_MAX 64

@@ -10,8 +10,12 @@
 #include "utils/jsonb.h"
 
 #include "call/classify.h"
-#include "call/internal.h"
+#include "call/options.h"
+#include "core/types.h"
+#include "pg/guc.h"
+#include "pg/header.h"
 #include "pg/report.h"
+#include "registry/registry.h"
 
 #define KNOWN_OPTIONS                                                                              \
 	"admission_key, delivery, dispatch_batch_size, duration, feeds, hedge, idempotency_key, "      \

@@ -22,7 +22,26 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "utils/memutils.h"
+
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/lane.h"
+#include "call/permit.h"
+#include "call/place.h"
+#include "call/pump.h"
+#include "call/retry.h"
+#include "call/usage.h"
+#include "call/weight.h"
+#include "core/admission.h"
+#include "core/budget.h"
+#include "core/limiter.h"
+#include "core/types.h"
+#include "core/window.h"
+#include "pg/clock.h"
+#include "pg/guc.h"
+#include "shmem/admission.h"
 
 /* Who is in a line looks so often, for its wake-up may have gone to a process that is stopped. */
 #define LOOK_US 1000000

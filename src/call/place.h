@@ -13,6 +13,7 @@
 
 #include "lib/ilist.h"
 
+#include "call/types.h"
 #include "core/batch.h"
 #include "core/sizes.h"
 #include "core/types.h"
@@ -22,11 +23,9 @@
 #include "shmem/admission.h"
 #include "shmem/route.h"
 
-struct InferClass;
-
-typedef struct InferPlace
+struct InferPlace
 {
-	struct InferClass *class;
+	InferClass *class;
 	const InferPlacement *placement;
 	InferReason barred; /* why the class must not use it; NONE = it may, and all below is set */
 	const InferProvider *provider;
@@ -51,17 +50,17 @@ typedef struct InferPlace
 	InferIncarnationPlace says;           /* where answers say it */
 	const char *says_as;                  /* ... under which name */
 	char expected[INFER_INCARNATION_MAX]; /* no other one's answers are taken; "" = any's are */
-} InferPlace;
+};
 
 /* Makes the places of a class whose target and options are there, in the current context.  Raises
  * configuration errors, also if none of them may be used. */
-extern void infer_places_make(struct InferClass *class);
+extern void infer_places_make(InferClass *class);
 /* Raises what a barred place is barred for. */
 extern void infer_place_refuse(const InferPlace *place);
 /* Says in a request what the gateway knows of the address of the place's server. */
 extern void infer_place_address(const InferPlace *place, InferHttpRequest *request);
 /* How many batches of this process want a permit of the least wanted place. */
-extern int infer_places_wanted(const struct InferClass *class);
+extern int infer_places_wanted(const InferClass *class);
 /* Are embeddings to be asked as base64 there?  It is 80 times cheaper to read. */
 extern bool infer_place_base64(const InferPlace *place);
 extern void infer_place_no_base64(const InferPlace *place);

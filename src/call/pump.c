@@ -29,8 +29,18 @@
 #include "miscadmin.h"
 #include "storage/fd.h"
 
-#include "call/internal.h"
-#include "pg/report.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/finish.h"
+#include "call/lane.h"
+#include "call/memo.h"
+#include "call/permit.h"
+#include "call/place.h"
+#include "call/pump.h"
+#include "core/batch.h"
+#include "core/types.h"
+#include "http/transport.h"
 
 #define MAX_IDLE_CONNECTIONS 256
 /* PostgreSQL spares a third of a process's descriptors for what is not its own (fd.c); they must

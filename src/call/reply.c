@@ -8,8 +8,26 @@
 
 #include "catalog/pg_type.h"
 #include "utils/array.h"
+#include "utils/memutils.h"
 
-#include "call/internal.h"
+#include "call/attempts.h"
+#include "call/batch.h"
+#include "call/call.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/convert.h"
+#include "call/finish.h"
+#include "call/memo.h"
+#include "call/place.h"
+#include "call/route.h"
+#include "call/sizes.h"
+#include "core/cost.h"
+#include "core/types.h"
+#include "http/transport.h"
+#include "pg/clock.h"
+#include "pg/guc.h"
+#include "provider/provider.h"
+#include "registry/registry.h"
 #include "shmem/observed.h"
 
 #define USAGE_MAX 8192 /* bytes; it is some hundred */

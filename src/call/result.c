@@ -9,8 +9,17 @@
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
 
-#include "call/internal.h"
+#include "call/call.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/convert.h"
+#include "call/finish.h"
+#include "call/memo.h"
+#include "call/tolerance.h"
+#include "core/types.h"
+#include "pg/guc.h"
 #include "pg/report.h"
+#include "registry/functions.h"
 
 /* Columns of infer.embed_outcome and its sisters. */
 enum

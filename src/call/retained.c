@@ -8,7 +8,13 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/call.h"
+#include "call/class.h"
+#include "call/finish.h"
+#include "call/retry.h"
+#include "core/types.h"
+#include "pg/guc.h"
 
 static int64 retained; /* bytes, of this session */
 

@@ -6,7 +6,18 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/place.h"
+#include "call/retry.h"
+#include "call/route.h"
+#include "core/proof.h"
+#include "core/stages.h"
+#include "core/types.h"
+#include "pg/clock.h"
+#include "pg/guc.h"
+#include "shmem/admission.h"
 
 /*
  * A call goes on waiting for a server that fails until it has failed for so long.  Somebody may sit

@@ -21,7 +21,12 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/place.h"
+#include "call/signals.h"
+#include "core/admission.h"
+#include "pg/guc.h"
 
 /* Names may hold anything; a header holds what a URL may. */
 static void

@@ -23,7 +23,15 @@
 
 #include "utils/timestamp.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/memo.h"
+#include "call/place.h"
+#include "call/sizes.h"
+#include "core/batch.h"
+#include "core/sizes.h"
+#include "core/types.h"
 #include "shmem/observed.h"
 
 #define FEW_PARAMETERS 1024 /* bytes that matter in no limit */

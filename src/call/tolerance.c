@@ -12,7 +12,17 @@
  */
 #include "postgres.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/finish.h"
+#include "call/memo.h"
+#include "call/pump.h"
+#include "call/tolerance.h"
+#include "core/proof.h"
+#include "core/tally.h"
+#include "core/types.h"
+#include "pg/guc.h"
 #include "pg/report.h"
 
 /* A call of the statement has ended. */

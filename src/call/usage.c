@@ -15,7 +15,15 @@
 
 #include "miscadmin.h"
 
-#include "call/internal.h"
+#include "call/batch.h"
+#include "call/class.h"
+#include "call/memo.h"
+#include "call/place.h"
+#include "call/usage.h"
+#include "core/budget.h"
+#include "core/proof.h"
+#include "core/types.h"
+#include "registry/registry.h"
 #include "shmem/usage.h"
 
 #define BYTES_PER_TOKEN 4 /* of input text, as a guess */

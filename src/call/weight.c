@@ -10,8 +10,18 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "utils/memutils.h"
 
-#include "call/internal.h"
+#include "call/class.h"
+#include "call/client.h"
+#include "call/lane.h"
+#include "call/place.h"
+#include "call/pump.h"
+#include "call/weight.h"
+#include "core/admission.h"
+#include "core/dispatch.h"
+#include "registry/registry.h"
+#include "shmem/nodes.h"
 
 /* The node of a server; one without is its own, whatever databases call it. */
 static void
