@@ -243,7 +243,7 @@ campaign(uint64_t from, int n, int64_t *seen)
 }
 
 static void
-test_fleet_fail_P46_P55_P56_P60_P74_campaign(void)
+test_fleet_fail_P46_P55_P56_P60_P74_P76_campaign(void)
 {
 	int64_t seen[SOMETIMES_COUNT] = {0};
 
@@ -293,7 +293,7 @@ main(int argc, char **argv)
 	TEST(gw_one_of_three_killed);
 	TEST(gw_flapping);
 	TEST(fail_P57);
-	TEST(fleet_fail_P46_P55_P56_P60_P74_campaign);
+	TEST(fleet_fail_P46_P55_P56_P60_P74_P76_campaign);
 	TEST(fleet_fail_P75_mutations_are_seen);
 	return tap_done();
 }
