@@ -43,6 +43,10 @@ const char *const fleet_sometimes_names[SOMETIMES_COUNT] = {
 	[SOMETIMES_DIAL_WAITS] = "dial that waits",
 	[SOMETIMES_CANCELLED] = "cancelled",
 	[SOMETIMES_KILLED] = "process killed",
+	[SOMETIMES_LIE] = "a server that says it is well, and fails",
+	[SOMETIMES_GLOOM] = "a server that says it is not ready, and is",
+	[SOMETIMES_SLOW] = "an answer of a server that has slowed down",
+	[SOMETIMES_FLAP] = "down again within a second",
 };
 
 const char *const fleet_mutation_names[FLEET_MUTATIONS] = {

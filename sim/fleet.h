@@ -45,6 +45,7 @@ typedef struct Machine
 	bool gloomy;  /* its health says that it is not ready; it is */
 	double slow;  /* answers take so many times as long */
 	int64_t loading_until_us;
+	int64_t booted_us; /* 0 = not in this run */
 	int incarnation;
 	/* now: its queue, by attempt */
 	int busy;
@@ -219,6 +220,10 @@ typedef enum Sometimes
 	SOMETIMES_DIAL_WAITS,
 	SOMETIMES_CANCELLED,
 	SOMETIMES_KILLED,
+	SOMETIMES_LIE,
+	SOMETIMES_GLOOM,
+	SOMETIMES_SLOW,
+	SOMETIMES_FLAP,
 	SOMETIMES_COUNT
 } Sometimes;
 

@@ -127,6 +127,7 @@ machine_served(Fleet *f, int which)
 		return; /* it has crashed since */
 	m->busy--;
 	m->served++;
+	f->seen[SOMETIMES_SLOW] += m->slow > 1;
 	answer(f, which, 200);
 	while (m->head >= 0 && m->busy < m->slots)
 	{
@@ -148,6 +149,7 @@ machine_crash(Fleet *f, int which)
 	if (!m->up)
 		return;
 	m->up = false;
+	f->seen[SOMETIMES_FLAP] += m->booted_us > 0 && f->now - m->booted_us < SECOND;
 	for (int i = 0; i < f->nattempts; i++)
 	{
 		Attempt *a = &f->attempts[i];
@@ -169,6 +171,7 @@ machine_boot(Fleet *f, int which, int64_t loads_us)
 	if (m->up)
 		return;
 	m->up = true;
+	m->booted_us = f->now;
 	m->incarnation++;
 	m->loading_until_us = f->now + loads_us;
 }

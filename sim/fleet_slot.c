@@ -281,6 +281,8 @@ slot_probed(Fleet *f, int machine)
 		infer_peer_hear_failure(&s->peer, f->now, f->now);
 	else
 	{
+		f->seen[SOMETIMES_LIE] += m->broken && !behind;
+		f->seen[SOMETIMES_GLOOM] += m->gloomy;
 		infer_peer_hear_answer(&s->peer, f->now);
 		note_incarnation(f, s, m->incarnation);
 		note_behind(f, s, behind);
