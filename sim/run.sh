@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds and runs the tests that need no server, with the address and undefined-behaviour sanitizers.
 #   sim/run.sh          all tests; one TAP line each, then "sim: N passed, N failed"
-#   sim/run.sh bench    what one embedding costs to read, and a routing decision (optimised, no sanitizer)
+#   sim/run.sh bench [floats|route]  what it costs to read an embedding, and to decide where a request goes (optimised)
 #   sim/run.sh simulate ARGUMENTS   the simulator by hand (optimised): see sim/simulate.c
 #   sim/run.sh fleet N [FROM]       N random fleets, each twice (optimised): see sim/test_fleet.c
 # CC chooses the compiler; OUT the folder for the programs (build/sim).
@@ -13,12 +13,12 @@ mkdir -p "$OUT"
 pure="src/core/*.c src/provider/*.c"
 
 if [ "${1:-}" = bench ]; then
-    # shellcheck disable=SC2086
-    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/bench_floats" sim/bench_floats.c $pure -lm
-    # shellcheck disable=SC2086
-    $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/bench_route" sim/bench_route.c $pure -lm
-    "$OUT/bench_floats"
-    exec "$OUT/bench_route"
+    for bench in ${2:-floats route}; do
+        # shellcheck disable=SC2086
+        $CC -std=c11 -O2 -Isrc -Isim -o "$OUT/bench_$bench" "sim/bench_$bench.c" $pure -lm
+        "$OUT/bench_$bench"
+    done
+    exit
 fi
 
 if [ "${1:-}" = simulate ]; then
