@@ -28,6 +28,7 @@
 #include "call/place.h"
 #include "call/route.h"
 #include "core/types.h"
+#include "pg/compat.h"
 #include "pg/report.h"
 #include "registry/functions.h"
 #include "registry/registry.h"

@@ -31,6 +31,7 @@
 #include "call/usage.h"
 #include "http/transport.h"
 #include "pg/clock.h"
+#include "pg/compat.h"
 #include "pg/guc.h"
 #include "pg/owner.h"
 #include "pg/report.h"

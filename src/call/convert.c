@@ -25,6 +25,7 @@
 
 #include "call/convert.h"
 #include "core/types.h"
+#include "pg/compat.h"
 #include "pg/guc.h"
 #include "provider/json_scan.h"
 

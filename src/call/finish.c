@@ -31,6 +31,7 @@
 #include "core/types.h"
 #include "http/transport.h"
 #include "pg/clock.h"
+#include "pg/compat.h"
 #include "provider/json_scan.h"
 #include "provider/provider.h"
 #include "shmem/admission.h"

@@ -26,6 +26,7 @@
 #include "call/usage.h"
 #include "core/budget.h"
 #include "core/types.h"
+#include "pg/compat.h"
 #include "pg/guc.h"
 #include "pg/random.h"
 

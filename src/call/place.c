@@ -37,6 +37,7 @@
 #include "core/limiter.h"
 #include "core/types.h"
 #include "http/transport.h"
+#include "pg/compat.h"
 #include "pg/guc.h"
 #include "pg/report.h"
 #include "provider/provider.h"

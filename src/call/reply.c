@@ -25,6 +25,7 @@
 #include "core/types.h"
 #include "http/transport.h"
 #include "pg/clock.h"
+#include "pg/compat.h"
 #include "pg/guc.h"
 #include "provider/provider.h"
 #include "registry/registry.h"
