@@ -19,6 +19,7 @@
 
 #include "api/rows.h"
 #include "pg/clock.h"
+#include "pg/datum.h"
 #include "pg/guc.h"
 #include "pg/report.h"
 #include "pg/wait.h"
@@ -120,8 +121,7 @@ put_report(ReturnSetInfo *rsinfo, Oid server, bool already)
 	Datum values[COL_COUNT];
 	bool nulls[COL_COUNT] = {false};
 
-	values[COL_SERVER] =
-		DirectFunctionCall1(namein, CStringGetDatum(GetForeignServer(server)->servername));
+	values[COL_SERVER] = infer_name_datum(GetForeignServer(server)->servername);
 	for (int proof = 0; proof < lengthof(report.ended); proof++)
 	{
 		values[COL_ENDED + proof] = Int64GetDatum(report.ended[proof]);

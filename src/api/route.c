@@ -16,6 +16,7 @@
 
 #include "api/rows.h"
 #include "call/explain.h"
+#include "pg/datum.h"
 
 PG_FUNCTION_INFO_V1(infer_explain);
 
@@ -55,9 +56,7 @@ begin_row(Row *row, int phase, const char *verdict)
 static void
 put_text(Row *row, int column, const char *text)
 {
-	row->nulls[column] = text == NULL || text[0] == '\0';
-	if (!row->nulls[column])
-		row->values[column] = CStringGetTextDatum(text);
+	infer_rows_put_text(row->values, row->nulls, column, text);
 }
 
 static void
@@ -70,10 +69,7 @@ put_score(Row *row, double score)
 static void
 put_server(Row *row, const char *server)
 {
-	Name name = palloc0(NAMEDATALEN);
-
-	namestrcpy(name, server);
-	row->values[COL_SERVER] = NameGetDatum(name);
+	row->values[COL_SERVER] = infer_name_datum(server);
 	row->nulls[COL_SERVER] = false;
 }
 

@@ -21,6 +21,7 @@
 
 #include "api/rows.h"
 #include "pg/clock.h"
+#include "pg/datum.h"
 #include "registry/servers.h"
 #include "shmem/admission.h"
 #include "shmem/route.h"
@@ -93,21 +94,9 @@ typedef struct Row
 } Row;
 
 static void
-put_name(Row *row, int column, const char *text)
-{
-	Name name = palloc0(NAMEDATALEN);
-
-	namestrcpy(name, text);
-	row->values[column] = NameGetDatum(name);
-}
-
-/* "" = there is none */
-static void
 put_text(Row *row, int column, const char *text)
 {
-	row->nulls[column] = text == NULL || text[0] == '\0';
-	if (!row->nulls[column])
-		row->values[column] = CStringGetTextDatum(text);
+	infer_rows_put_text(row->values, row->nulls, column, text);
 }
 
 /* us: of infer_now_us(); 0 = never */
@@ -125,22 +114,13 @@ put_until(Row *row, int column, int64 us)
 	put_time(row, column, us > row->now_us ? us : 0);
 }
 
-static Datum
-interval_datum(int64 us)
-{
-	Interval *interval = palloc0(sizeof(Interval));
-
-	interval->time = us;
-	return IntervalPGetDatum(interval);
-}
-
 static void
 put_latency(Row *row, int column, const InferRouteEntry *entry, double p)
 {
 	int64 us = infer_histogram_quantile_us(entry->recent, p);
 
 	row->nulls[column] = us < 0;
-	row->values[column] = interval_datum(us);
+	row->values[column] = infer_interval_datum(us);
 }
 
 /* {"timeout": 3, ...}: those that happened. */
@@ -252,8 +232,8 @@ put_identity(Row *row, const InferRouteEntry *entry, const char *database)
 {
 	const InferRouteIdentity *identity = &entry->identity;
 
-	put_name(row, COL_DATABASE, database);
-	put_name(row, COL_SERVER, identity->name);
+	row->values[COL_DATABASE] = infer_name_datum(database);
+	row->values[COL_SERVER] = infer_name_datum(identity->name);
 	put_text(row, COL_NODE, identity->node);
 	put_text(row, COL_SERVICE_CLASS, identity->service_class);
 	put_text(row, COL_INCARNATION, entry->incarnation);
@@ -352,8 +332,8 @@ put_buckets(ReturnSetInfo *rsinfo, const InferHistogram *histogram)
 		bool nulls[HISTOGRAM_COUNT] = {false};
 		uint64 length = (histogram->all[i] * BAR_LENGTH + most - 1) / most;
 
-		values[HISTOGRAM_FROM] = interval_datum(infer_histogram_begin_us(i));
-		values[HISTOGRAM_TO] = interval_datum(infer_histogram_begin_us(i + 1));
+		values[HISTOGRAM_FROM] = infer_interval_datum(infer_histogram_begin_us(i));
+		values[HISTOGRAM_TO] = infer_interval_datum(infer_histogram_begin_us(i + 1));
 		nulls[HISTOGRAM_TO] = i + 1 == INFER_HISTOGRAM_BUCKETS;
 		values[HISTOGRAM_ANSWERS] = Int64GetDatum((int64) histogram->all[i]);
 		values[HISTOGRAM_RECENT] = Int64GetDatum((int64) recent[i]);

@@ -7,6 +7,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 
 #include "api/rows.h"
 #include "pg/guc.h"
@@ -21,6 +22,14 @@ infer_rows_begin(FunctionCallInfo fcinfo, const char *symbol, int ncolumns)
 	if (rsinfo->setDesc->natts != ncolumns)
 		elog(ERROR, "%s is declared with %d columns instead of %d", symbol, rsinfo->setDesc->natts,
 			 ncolumns);
+}
+
+void
+infer_rows_put_text(Datum *values, bool *nulls, int column, const char *text)
+{
+	nulls[column] = text == NULL || text[0] == '\0';
+	if (!nulls[column])
+		values[column] = CStringGetTextDatum(text);
 }
 
 bool

@@ -14,6 +14,7 @@
 
 #include "api/rows.h"
 #include "call/call.h"
+#include "pg/datum.h"
 #include "pg/guc.h"
 #include "shmem/admission.h"
 #include "shmem/observed.h"
@@ -200,19 +201,7 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 static Datum
 seconds_datum(double seconds)
 {
-	Interval *interval = palloc0(sizeof(Interval));
-
-	interval->time = (TimeOffset) (seconds * USECS_PER_SEC);
-	return IntervalPGetDatum(interval);
-}
-
-static Datum
-name_datum(const char *text)
-{
-	Name name = palloc0(NAMEDATALEN);
-
-	namestrcpy(name, text);
-	return NameGetDatum(name);
+	return infer_interval_datum((int64) (seconds * USECS_PER_SEC));
 }
 
 /* A row per model, server and task that answered, of all databases that are still there. */
@@ -233,8 +222,8 @@ infer_stat_models(PG_FUNCTION_ARGS)
 		if (!infer_observed_stat(i, &stat) ||
 			(database = get_database_name(stat.key.database)) == NULL)
 			continue;
-		values[MODEL_DATABASE] = name_datum(database);
-		values[MODEL_SERVER] = name_datum(stat.server_name);
+		values[MODEL_DATABASE] = infer_name_datum(database);
+		values[MODEL_SERVER] = infer_name_datum(stat.server_name);
 		values[MODEL_REMOTE_MODEL] = CStringGetTextDatum(stat.key.remote_model);
 		values[MODEL_TASK] = CStringGetTextDatum(infer_task_name(stat.key.task));
 		values[MODEL_REQUESTS] = Int64GetDatum(observed->requests);
@@ -301,7 +290,7 @@ put_usage_key(const InferUsageRow *row, Datum *values, bool *nulls)
 	values[USAGE_DAY] = DateADTGetDatum(key->day);
 	values[USAGE_DATABASE] = ObjectIdGetDatum(key->model.database);
 	values[USAGE_ROLE] = ObjectIdGetDatum(key->role);
-	values[USAGE_SERVER] = name_datum(row->server_name);
+	values[USAGE_SERVER] = infer_name_datum(row->server_name);
 	values[USAGE_REMOTE_MODEL] = CStringGetTextDatum(key->model.remote_model);
 	values[USAGE_TASK] = CStringGetTextDatum(infer_task_name(key->model.task));
 	nulls[USAGE_DAY] = key->day == INFER_USAGE_OLDER;

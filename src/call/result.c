@@ -18,6 +18,7 @@
 #include "call/tolerance.h"
 #include "core/types.h"
 #include "pg/guc.h"
+#include "pg/datum.h"
 #include "pg/report.h"
 #include "registry/functions.h"
 
@@ -51,15 +52,6 @@ describe_failure(const InferAnswer *answer, InferFailure *failure)
 		.retry_denied = answer->retry_denied,
 		.hint = answer->hint,
 	};
-}
-
-static Datum
-interval_of_us(int64 us)
-{
-	Interval *interval = palloc0(sizeof(Interval));
-
-	interval->time = us;
-	return IntervalPGetDatum(interval);
 }
 
 static Datum
@@ -107,7 +99,7 @@ outcome_datum(const InferAnswer *answer, const InferFunction *function, Oid resu
 		values[OUTCOME_SERVER] = CStringGetTextDatum(infer_answer_server(answer));
 	nulls[OUTCOME_USAGE] =
 		answer->usage == NULL || !infer_convert_jsonb(answer->usage, &values[OUTCOME_USAGE]);
-	values[OUTCOME_ELAPSED] = interval_of_us(answer->elapsed_us);
+	values[OUTCOME_ELAPSED] = infer_interval_datum(answer->elapsed_us);
 	if (desc->natts != OUTCOME_COLUMNS)
 		elog(ERROR, "type %u is not an outcome of pg_inference", result_type);
 	tuple = heap_form_tuple(desc, values, nulls);

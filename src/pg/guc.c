@@ -247,8 +247,47 @@ define_daily_budgets(void)
 							NULL, NULL);
 }
 
+/* Those of the postmaster can be made only while it starts. */
 static void
-define_settings_a_to_m(void)
+define_maxima(void)
+{
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("pg_inference.max_admission_keys",
+								"Number of admission keys that shared memory has room for.",
+								"Each server address needs one; calls under further keys fail.",
+								&infer_guc_max_admission_keys, 256, 1, 65536, PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.max_attempts",
+							"Most attempts of one call, the first included.", NULL,
+							&infer_guc_max_attempts, 4, 1, 100, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable(
+		"pg_inference.max_error_ratio",
+		"Share of a statement's calls that may fail before it is stopped.",
+		"For failures that raise no error. Of fewer than 100 calls as many may fail as of 100; 1 "
+		"sets no limit.",
+		&infer_guc_max_error_ratio, 1, 0, 1, PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.max_response_size",
+							"Largest answer that is accepted from a server.", NULL,
+							&infer_guc_max_response_size, 64 * 1024, 1, MAX_RESPONSE_KB,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable(
+			"pg_inference.max_servers", "Number of servers that shared memory has room for.",
+			"In all databases together, as far as they are in use. When it "
+			"is full, what is known of the one used longest ago is "
+			"forgotten.",
+			&infer_guc_max_servers, 1024, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("pg_inference.max_usage_entries",
+								"Number of rows of infer.stat_usage that shared memory has room "
+								"for, and of roles whose spending of a day is known.",
+								"When it is full, the oldest days become one row per role.",
+								&infer_guc_max_usage_entries, 2048, 4, 1000000, PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
+}
+
+static void
+define_settings_a_to_e(void)
 {
 	DefineCustomBoolVariable("pg_inference.allow_inline_keys",
 							 "Allows API keys as option text of user mappings.",
@@ -290,6 +329,11 @@ define_settings_a_to_m(void)
 							 "Plans InferScan nodes, which batch and overlap calls.",
 							 "Off evaluates calls one after the other, with the same results.",
 							 &infer_guc_enable, true, PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+}
+
+static void
+define_settings_f_to_m(void)
+{
 	define_failure_settings();
 	DefineCustomEnumVariable("pg_inference.hoist_calls",
 							 "Moves calls out of inner sides of joins and out of sub-queries.",
@@ -305,44 +349,30 @@ define_settings_a_to_m(void)
 							 &infer_guc_invalid_text, INFER_INVALID_TEXT_ERROR,
 							 invalid_text_choices, PGC_USERSET, 0, NULL, NULL, NULL);
 	define_limiter_settings();
-	/* settings of the postmaster can be made only while it starts */
-	if (process_shared_preload_libraries_in_progress)
-		DefineCustomIntVariable("pg_inference.max_admission_keys",
-								"Number of admission keys that shared memory has room for.",
-								"Each server address needs one; calls under further keys fail.",
-								&infer_guc_max_admission_keys, 256, 1, 65536, PGC_POSTMASTER, 0,
-								NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.max_attempts",
-							"Most attempts of one call, the first included.", NULL,
-							&infer_guc_max_attempts, 4, 1, 100, PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomRealVariable(
-		"pg_inference.max_error_ratio",
-		"Share of a statement's calls that may fail before it is stopped.",
-		"For failures that raise no error. Of fewer than 100 calls as many may fail as of 100; 1 "
-		"sets no limit.",
-		&infer_guc_max_error_ratio, 1, 0, 1, PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.max_response_size",
-							"Largest answer that is accepted from a server.", NULL,
-							&infer_guc_max_response_size, 64 * 1024, 1, MAX_RESPONSE_KB,
-							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
-	if (process_shared_preload_libraries_in_progress)
-		DefineCustomIntVariable(
-			"pg_inference.max_servers", "Number of servers that shared memory has room for.",
-			"In all databases together, as far as they are in use. When it "
-			"is full, what is known of the one used longest ago is "
-			"forgotten.",
-			&infer_guc_max_servers, 1024, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	if (process_shared_preload_libraries_in_progress)
-		DefineCustomIntVariable("pg_inference.max_usage_entries",
-								"Number of rows of infer.stat_usage that shared memory has room "
-								"for, and of roles whose spending of a day is known.",
-								"When it is full, the oldest days become one row per role.",
-								&infer_guc_max_usage_entries, 2048, 4, 1000000, PGC_POSTMASTER, 0,
-								NULL, NULL, NULL);
+	define_maxima();
 	DefineCustomIntVariable("pg_inference.memo_memory",
 							"Memory for the answers that a statement remembers.", NULL,
 							&infer_guc_memo_memory, 16 * 1024, 64, MAX_KILOBYTES, PGC_USERSET,
 							GUC_UNIT_KB, NULL, NULL, NULL);
+}
+
+static void
+define_statement_budgets(void)
+{
+	DefineCustomIntVariable("pg_inference.statement_call_budget",
+							"Most calls that one statement may send; 0 sets no limit.",
+							"Repeated attempts of a call are not counted.",
+							&infer_guc_statement_call_budget, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
+							NULL, NULL);
+	DefineCustomRealVariable(
+		"pg_inference.statement_cost_budget", "Most that one statement may spend; 0 sets no limit.",
+		"In the currency of the models' prices.", &infer_guc_statement_cost_budget, 0, 0, 1e15,
+		PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_inference.statement_token_budget",
+							"Most tokens that one statement may use; 0 sets no limit.",
+							"Requests on their way count as estimated, answers as they report.",
+							&infer_guc_statement_token_budget, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
+							NULL, NULL);
 }
 
 static void
@@ -360,7 +390,7 @@ define_usage_settings(void)
 }
 
 static void
-define_settings_n_to_z(void)
+define_settings_n_to_q(void)
 {
 	DefineCustomBoolVariable(
 		"pg_inference.observed_costs", "Has the planner cost calls by what earlier answers took.",
@@ -392,6 +422,11 @@ define_settings_n_to_z(void)
 		"pg_inference.priority", "Who goes first where calls wait for a server.",
 		"Nobody takes what a call of higher priority waits for.", &infer_guc_priority,
 		INFER_PRIORITY_NORMAL, priorities, PGC_USERSET, 0, NULL, NULL, NULL);
+}
+
+static void
+define_settings_r_to_z(void)
+{
 	DefineCustomIntVariable(
 		"pg_inference.random_seed", "Fixes what this session draws at random, for tests.",
 		"Two runs that do the same then draw the same; 0 draws anew.", &infer_guc_random_seed, 0, 0,
@@ -415,20 +450,7 @@ define_settings_n_to_z(void)
 		"Most retries of an admission key, in per cent of its attempts, over all sessions.",
 		"Refusals for overload that provably did not run are not counted; 100 sets no limit.",
 		&infer_guc_retry_budget, 20, 1, 100, PGC_SUSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.statement_call_budget",
-							"Most calls that one statement may send; 0 sets no limit.",
-							"Repeated attempts of a call are not counted.",
-							&infer_guc_statement_call_budget, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
-							NULL, NULL);
-	DefineCustomRealVariable(
-		"pg_inference.statement_cost_budget", "Most that one statement may spend; 0 sets no limit.",
-		"In the currency of the models' prices.", &infer_guc_statement_cost_budget, 0, 0, 1e15,
-		PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("pg_inference.statement_token_budget",
-							"Most tokens that one statement may use; 0 sets no limit.",
-							"Requests on their way count as estimated, answers as they report.",
-							&infer_guc_statement_token_budget, 0, 0, INT_MAX, PGC_USERSET, 0, NULL,
-							NULL, NULL);
+	define_statement_budgets();
 	DefineCustomEnumVariable("pg_inference.streaming_mode",
 							 "How rows are put together into requests.",
 							 "automatic fills batches but sends early when nothing else can "
@@ -446,8 +468,10 @@ define_settings_n_to_z(void)
 void
 infer_guc_init(void)
 {
-	define_settings_a_to_m();
-	define_settings_n_to_z();
+	define_settings_a_to_e();
+	define_settings_f_to_m();
+	define_settings_n_to_q();
+	define_settings_r_to_z();
 	infer_guc_define_gateway();
 	infer_guc_define_route();
 }

@@ -94,44 +94,39 @@ take_code(InferJson *j, ErrorBody *error)
 	return true;
 }
 
-/* An object that describes an error; also the whole body, one level up. */
 static bool
-read_error_object(InferJson *j, ErrorBody *error, int level)
+error_member(void *arg, const InferSlice *key, InferJson *j)
 {
-	InferJsonStep step;
-	InferSlice key;
-	bool first = true;
+	ErrorBody *error = arg;
 
-	infer_json_open(j, '{');
-	while ((step = infer_json_next_member(j, &first, &key)) == INFER_JSON_ITEM)
+	if (infer_json_key_is(key, "message") || infer_json_key_is(key, "msg") ||
+		infer_json_key_is(key, "error") || infer_json_key_is(key, "detail"))
+		return take_text(j, error);
+	if (infer_json_key_is(key, "code") || infer_json_key_is(key, "type") ||
+		infer_json_key_is(key, "error_type"))
+		return take_code(j, error);
+	return infer_json_value(j, NULL);
+}
+
+/* A body describes an error as an error does, or has one inside. */
+static bool
+body_member(void *arg, const InferSlice *key, InferJson *j)
+{
+	char c = infer_json_peek(j);
+
+	if (infer_json_key_is(key, "error") && c == '{')
+		return infer_json_members(j, error_member, arg);
+	if (infer_json_key_is(key, "detail") && c == '[')
 	{
-		char c = infer_json_peek(j);
-		bool ok;
+		InferSlice list;
+		InferJson inner;
 
-		if (level == 0 && infer_json_key_is(&key, "error") && c == '{')
-			ok = read_error_object(j, error, 1);
-		else if (level == 0 && infer_json_key_is(&key, "detail") && c == '[')
-		{
-			InferSlice list;
-			InferJson inner;
-
-			if (!infer_json_value(j, &list))
-				return false;
-			inner = infer_json_start(list.data + 1, list.len - 1);
-			ok = infer_json_peek(&inner) != '{' || read_error_object(&inner, error, 1);
-		}
-		else if (infer_json_key_is(&key, "message") || infer_json_key_is(&key, "msg") ||
-				 infer_json_key_is(&key, "error") || infer_json_key_is(&key, "detail"))
-			ok = take_text(j, error);
-		else if (infer_json_key_is(&key, "code") || infer_json_key_is(&key, "type") ||
-				 infer_json_key_is(&key, "error_type"))
-			ok = take_code(j, error);
-		else
-			ok = infer_json_value(j, NULL);
-		if (!ok)
+		if (!infer_json_value(j, &list))
 			return false;
+		inner = infer_json_start(list.data + 1, list.len - 1);
+		return infer_json_peek(&inner) != '{' || infer_json_members(&inner, error_member, arg);
 	}
-	return step == INFER_JSON_DONE;
+	return error_member(arg, key, j);
 }
 
 static void
@@ -142,7 +137,7 @@ read_error_body(const char *body, size_t len, ErrorBody *error)
 
 	memset(error, 0, sizeof(*error));
 	/* a JSON body without words of its own says nothing; other text is taken as it is */
-	if (c == '{' && read_error_object(&j, error, 0))
+	if (c == '{' && infer_json_members(&j, body_member, error))
 		return;
 	if (error->text_len > 0)
 		return;

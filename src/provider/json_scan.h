@@ -66,6 +66,28 @@ extern bool infer_json_open(InferJson *j, char bracket);
 extern InferJsonStep infer_json_next_member(InferJson *j, bool *first, InferSlice *key);
 extern InferJsonStep infer_json_next_element(InferJson *j, bool *first);
 
+/* Reads the one value of a member, which key names. False: not JSON, or nothing more is wanted. */
+typedef bool (*InferJsonMember)(void *arg, const InferSlice *key, InferJson *j);
+
+/* Has member read each member of the object at the cursor; any other value is crossed.  False: not
+ * JSON, or member has said so.  Here, so that member can become part of the loop. */
+static inline bool
+infer_json_members(InferJson *j, InferJsonMember member, void *arg)
+{
+	InferJsonStep step;
+	InferSlice key;
+	bool first = true;
+
+	if (!infer_json_open(j, '{'))
+		return infer_json_value(j, NULL);
+	while ((step = infer_json_next_member(j, &first, &key)) == INFER_JSON_ITEM)
+	{
+		if (!member(arg, &key, j))
+			return false;
+	}
+	return step == INFER_JSON_DONE;
+}
+
 /* Is this key (perhaps written with escapes) the given ASCII name? */
 extern bool infer_json_key_is(const InferSlice *key, const char *name);
 

@@ -96,40 +96,30 @@ read_text(Stream *stream, InferJson *j)
 }
 
 static bool
-read_delta(Stream *stream, InferJson *j)
+delta_member(void *arg, const InferSlice *key, InferJson *j)
 {
-	InferJsonStep step;
-	InferSlice key;
-	bool first = true;
+	Stream *stream = arg;
+	InferSlice words = {0};
+	bool ok;
 
-	if (infer_json_peek(j) != '{')
-		return infer_json_value(j, NULL);
-	infer_json_open(j, '{');
-	while ((step = infer_json_next_member(j, &first, &key)) == INFER_JSON_ITEM)
+	if (infer_json_key_is(key, "content"))
+		return read_text(stream, j);
+	if (infer_json_key_is(key, "refusal"))
+		return infer_openai_words(j, &words) && append(stream, &stream->refusal, &words);
+	if (infer_json_key_is(key, "tool_calls") || infer_json_key_is(key, "function_call"))
 	{
-		InferSlice words = {0};
-		bool ok;
-
-		if (infer_json_key_is(&key, "content"))
-			ok = read_text(stream, j);
-		else if (infer_json_key_is(&key, "refusal"))
-			ok = infer_openai_words(j, &words) && append(stream, &stream->refusal, &words);
-		else if (infer_json_key_is(&key, "tool_calls") || infer_json_key_is(&key, "function_call"))
-			ok = infer_openai_tools(j, &stream->calls_tools);
-		else if (infer_json_key_is(&key, "reasoning_content") ||
-				 infer_json_key_is(&key, "reasoning"))
-		{
-			/* not part of the answer, but somebody thought */
-			ok = infer_openai_words(j, &words);
-			stream->tokens |= words.len > 0;
-		}
-		else
-			ok = infer_json_value(j, NULL);
-		if (!ok)
-			return false;
+		ok = infer_openai_tools(j, &stream->calls_tools);
+		stream->tokens |= stream->calls_tools;
+		return ok;
 	}
-	stream->tokens |= stream->calls_tools;
-	return step == INFER_JSON_DONE;
+	if (infer_json_key_is(key, "reasoning_content") || infer_json_key_is(key, "reasoning"))
+	{
+		/* not part of the answer, but somebody thought */
+		ok = infer_openai_words(j, &words);
+		stream->tokens |= words.len > 0;
+		return ok;
+	}
+	return infer_json_value(j, NULL);
 }
 
 /* The finish_reason at the cursor; null until the end. */
@@ -167,30 +157,27 @@ is_first_choice(const InferSlice *value)
 	return index == 0;
 }
 
+static bool
+choice_member(void *arg, const InferSlice *key, InferJson *j)
+{
+	Stream *stream = arg;
+
+	if (infer_json_key_is(key, "delta"))
+		return infer_json_members(j, delta_member, stream);
+	if (infer_json_key_is(key, "text"))
+		return read_text(stream, j);
+	if (infer_json_key_is(key, "finish_reason"))
+		return read_finish(stream, j);
+	return infer_json_value(j, NULL);
+}
+
 /* value is valid JSON. False: no memory. */
 static bool
 read_choice(Stream *stream, const InferSlice *value)
 {
 	InferJson j = infer_json_start(value->data, value->len);
-	InferSlice key;
-	bool first = true;
-	bool ok = true;
 
-	if (!is_first_choice(value))
-		return true;
-	infer_json_open(&j, '{');
-	while (ok && infer_json_next_member(&j, &first, &key) == INFER_JSON_ITEM)
-	{
-		if (infer_json_key_is(&key, "delta"))
-			ok = read_delta(stream, &j);
-		else if (infer_json_key_is(&key, "text"))
-			ok = read_text(stream, &j);
-		else if (infer_json_key_is(&key, "finish_reason"))
-			ok = read_finish(stream, &j);
-		else
-			ok = infer_json_value(&j, NULL);
-	}
-	return ok;
+	return !is_first_choice(value) || infer_json_members(&j, choice_member, stream);
 }
 
 static bool

@@ -49,59 +49,31 @@ infer_openai_tools(InferJson *j, bool *calls_tools)
 }
 
 static bool
-read_message(InferJson *j, InferOpenaiChoice *choice)
+message_member(void *arg, const InferSlice *key, InferJson *j)
 {
-	InferJsonStep step;
-	InferSlice key;
-	bool first = true;
+	InferOpenaiChoice *choice = arg;
 
-	if (infer_json_peek(j) != '{')
-		return infer_json_value(j, NULL);
-	infer_json_open(j, '{');
-	while ((step = infer_json_next_member(j, &first, &key)) == INFER_JSON_ITEM)
-	{
-		bool ok;
-
-		if (infer_json_key_is(&key, "content"))
-			ok = infer_json_value(j, &choice->content);
-		else if (infer_json_key_is(&key, "refusal"))
-			ok = infer_openai_words(j, &choice->refusal);
-		else if (infer_json_key_is(&key, "tool_calls") || infer_json_key_is(&key, "function_call"))
-			ok = infer_openai_tools(j, &choice->calls_tools);
-		else
-			ok = infer_json_value(j, NULL);
-		if (!ok)
-			return false;
-	}
-	return step == INFER_JSON_DONE;
+	if (infer_json_key_is(key, "content"))
+		return infer_json_value(j, &choice->content);
+	if (infer_json_key_is(key, "refusal"))
+		return infer_openai_words(j, &choice->refusal);
+	if (infer_json_key_is(key, "tool_calls") || infer_json_key_is(key, "function_call"))
+		return infer_openai_tools(j, &choice->calls_tools);
+	return infer_json_value(j, NULL);
 }
 
 static bool
-read_choice(InferJson *j, InferOpenaiChoice *choice)
+choice_member(void *arg, const InferSlice *key, InferJson *j)
 {
-	InferJsonStep step;
-	InferSlice key;
-	bool first = true;
+	InferOpenaiChoice *choice = arg;
 
-	if (infer_json_peek(j) != '{')
-		return infer_json_value(j, NULL);
-	infer_json_open(j, '{');
-	while ((step = infer_json_next_member(j, &first, &key)) == INFER_JSON_ITEM)
-	{
-		bool ok;
-
-		if (infer_json_key_is(&key, "message"))
-			ok = read_message(j, choice);
-		else if (infer_json_key_is(&key, "text"))
-			ok = infer_json_value(j, &choice->text);
-		else if (infer_json_key_is(&key, "finish_reason"))
-			ok = infer_openai_words(j, &choice->finish);
-		else
-			ok = infer_json_value(j, NULL);
-		if (!ok)
-			return false;
-	}
-	return step == INFER_JSON_DONE;
+	if (infer_json_key_is(key, "message"))
+		return infer_json_members(j, message_member, choice);
+	if (infer_json_key_is(key, "text"))
+		return infer_json_value(j, &choice->text);
+	if (infer_json_key_is(key, "finish_reason"))
+		return infer_openai_words(j, &choice->finish);
+	return infer_json_value(j, NULL);
 }
 
 /* The list of choices; only the first one matters. */
@@ -115,7 +87,7 @@ read_choices(InferJson *j, InferOpenaiChoice *choice)
 	infer_json_open(j, '[');
 	while ((step = infer_json_next_element(j, &first)) == INFER_JSON_ITEM)
 	{
-		if (!(seen ? infer_json_value(j, NULL) : read_choice(j, choice)))
+		if (!(seen ? infer_json_value(j, NULL) : infer_json_members(j, choice_member, choice)))
 			return false;
 		seen = true;
 	}
@@ -277,38 +249,41 @@ infer_openai_take_choice(InferReply *reply, InferOpenaiChoice *choice)
 	return true;
 }
 
+/* What is read of an answer. */
+typedef struct Answer
+{
+	InferReply *reply;
+	InferOpenaiChoice choice;
+	bool has_choices;
+} Answer;
+
+static bool
+answer_member(void *arg, const InferSlice *key, InferJson *j)
+{
+	Answer *answer = arg;
+
+	if (infer_json_key_is(key, "choices") && infer_json_peek(j) == '[')
+	{
+		answer->has_choices = true;
+		answer->choice = (InferOpenaiChoice){.content = {0}};
+		return read_choices(j, &answer->choice);
+	}
+	if (infer_json_key_is(key, "usage"))
+		return infer_reply_read_usage(answer->reply, j);
+	return infer_json_value(j, NULL);
+}
+
 bool
 infer_openai_parse_text(InferJson *body, InferReply *reply, InferFault *fault)
 {
-	InferOpenaiChoice choice = {.content = {0}};
-	InferJsonStep step;
-	InferSlice key;
-	bool first = true;
-	bool has_choices = false;
+	Answer answer = {.reply = reply};
 
-	if (!infer_json_open(body, '{'))
+	if (infer_json_peek(body) != '{')
 		return infer_fault(fault, INFER_REASON_MALFORMED_REPLY, "the answer is no JSON object");
-	while ((step = infer_json_next_member(body, &first, &key)) == INFER_JSON_ITEM)
-	{
-		bool ok;
-
-		if (infer_json_key_is(&key, "choices") && infer_json_peek(body) == '[')
-		{
-			has_choices = true;
-			choice = (InferOpenaiChoice){.content = {0}};
-			ok = read_choices(body, &choice);
-		}
-		else if (infer_json_key_is(&key, "usage"))
-			ok = infer_reply_read_usage(reply, body);
-		else
-			ok = infer_json_value(body, NULL);
-		if (!ok)
-			return infer_fault_json(fault);
-	}
-	if (step == INFER_JSON_BROKEN)
+	if (!infer_json_members(body, answer_member, &answer))
 		return infer_fault_json(fault);
-	if (!has_choices)
+	if (!answer.has_choices)
 		return infer_fault(fault, INFER_REASON_MALFORMED_REPLY,
 						   "the answer has no list named \"choices\"");
-	return infer_openai_take_choice(reply, &choice) || infer_fault_memory(fault);
+	return infer_openai_take_choice(reply, &answer.choice) || infer_fault_memory(fault);
 }

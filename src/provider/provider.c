@@ -113,25 +113,24 @@ infer_provider_build(const InferProvider *provider, const InferRequestShape *sha
 	return true;
 }
 
+static bool
+top_member(void *reply, const InferSlice *key, InferJson *j)
+{
+	return infer_json_key_is(key, "usage") ? infer_reply_read_usage(reply, j)
+										   : infer_json_value(j, NULL);
+}
+
 void
 infer_provider_find_usage(const char *body, size_t len, InferReply *reply)
 {
 	InferJson j = infer_json_start(len > 0 ? body : "", len);
-	InferSlice key;
-	bool first = true;
 
 	memset(reply, 0, sizeof(*reply));
 	reply->prompt_tokens = reply->completion_tokens = -1;
 	if (infer_sse_sniff(body, len))
 		infer_openai_stream_usage(body, len, reply);
-	if (!infer_json_open(&j, '{'))
-		return;
-	while (infer_json_next_member(&j, &first, &key) == INFER_JSON_ITEM)
-	{
-		if (infer_json_key_is(&key, "usage") ? !infer_reply_read_usage(reply, &j)
-											 : !infer_json_value(&j, NULL))
-			return;
-	}
+	if (infer_json_peek(&j) == '{')
+		(void) infer_json_members(&j, top_member, reply);
 }
 
 /* The usage in the body of a raw answer. */

@@ -59,6 +59,16 @@ infer_read_int(const char *name, const char *value, int flags, int min, int max,
 	return result;
 }
 
+static bool
+infer_read_bool(const char *name, const char *value)
+{
+	bool result;
+
+	if (!parse_bool(value, &result))
+		infer_bad_value(name, value, "true or false");
+	return result;
+}
+
 /* A word of at most max bytes. ASCII, for it is shown in databases of any encoding. */
 static char *
 infer_read_word(const char *name, const char *value, size_t max)
@@ -87,8 +97,7 @@ infer_apply_admission_key(const char *name, const char *value, InferServer *serv
 static void
 infer_apply_allow_cleartext(const char *name, const char *value, InferServer *server)
 {
-	if (!parse_bool(value, &server->allow_cleartext))
-		infer_bad_value(name, value, "true or false");
+	server->allow_cleartext = infer_read_bool(name, value);
 }
 
 static void
@@ -205,8 +214,7 @@ infer_apply_service_class(const char *name, const char *value, InferServer *serv
 static void
 infer_apply_signals(const char *name, const char *value, InferServer *server)
 {
-	if (!parse_bool(value, &server->signals))
-		infer_bad_value(name, value, "true or false");
+	server->signals = infer_read_bool(name, value);
 }
 
 static void

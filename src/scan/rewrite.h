@@ -1,7 +1,7 @@
 /*
  * scan/rewrite.h - what the files of the plan rewrite share (rewrite.c has the essay).
  *
- * Private to src/scan: walk.c, unify.c, prepass*.c, moves.c, rewrite*.c, hoist*.c, fields.c,
+ * Private to src/scan: walk*.c, unify.c, prepass*.c, moves.c, rewrite*.c, hoist*.c, fields.c,
  * extract.c, build.c.  Backend-local, no locks; all nodes are made in the planner's memory context.
  */
 #ifndef INFER_SCAN_REWRITE_H
@@ -81,7 +81,7 @@ typedef struct InferUnify
 	List *columns; /* of InferUnifyColumn */
 } InferUnify;
 
-/* --- walk.c: questions about expressions and plans --- */
+/* --- walk.c: questions about expressions --- */
 extern bool infer_is_call(const Node *node);
 /* Like infer_contains_call, but does not look into aggregates and window functions. */
 extern bool infer_contains_open_call(Node *node);
@@ -97,6 +97,8 @@ extern bool infer_contains_var(Node *node, int varno);
 extern bool infer_contains_any_var(Node *node);
 extern bool infer_is_real(const Node *vexpr);
 extern int infer_count_references(Node *node, int varno, AttrNumber attno);
+
+/* --- walk_plan.c: questions about plans --- */
 extern List *infer_plan_children(Plan *plan);
 extern bool infer_plan_has_call(Plan *plan);
 extern bool infer_plan_may_ask(Plan *plan);
