@@ -247,6 +247,7 @@ slot_describe(Fleet *f, const Client *c, InferRoutePlace *places)
 			.penalty = s->queue.penalty,
 			.latency_us = (double) infer_queue_latency_us(&s->queue, INFER_TASK_CHAT, 0),
 			.heard_us = infer_queue_heard_us(&s->queue, INFER_TASK_CHAT),
+			.doubted = infer_queue_doubted(&s->queue, INFER_TASK_CHAT),
 			.in_flight = s->queue.in_flight,
 			.limit = infer_limiter_limit(&s->admission.limiter),
 			.health_weight = 10,

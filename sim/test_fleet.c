@@ -134,6 +134,101 @@ test_gw_slow_one_of_three(void)
 	CHECK(extra > 0 && extra <= 0.05);
 }
 
+typedef struct Served
+{
+	int all;
+	int by_first;
+} Served;
+
+static Served
+served_from_to(int64_t from, int64_t to)
+{
+	Served served = {0};
+
+	fleet_run(f, from);
+	for (int i = 0; i < f->nmachines; i++)
+		served.all -= f->machines[i].served;
+	served.by_first -= f->machines[0].served;
+	fleet_run(f, to);
+	for (int i = 0; i < f->nmachines; i++)
+		served.all += f->machines[i].served;
+	served.by_first += f->machines[0].served;
+	return served;
+}
+
+/* Speeds 1, 1, 1/2, 1/4, on so many nodes, and so few clients that all have room everywhere.  The
+ * first is twenty times slower for a minute.  The others serve meanwhile, as far as there is
+ * another fast one; and some seconds after it is well again it has what it had. */
+static void
+recovers(int nodes, int nclients)
+{
+	const double speed[] = {1, 1, 0.5, 0.25};
+	Served before;
+	Served slow;
+	Served after;
+
+	begin((uint64_t) nodes, 4, nodes, 0.2);
+	for (int i = 0; i < 4; i++)
+		f->machines[i].base_us /= speed[i];
+	clients(nclients, -1, 20 * MS);
+	fleet_script(f, 31 * SECOND, FLEET_SLOW, 0, 2000);
+	fleet_script(f, 91 * SECOND, FLEET_SLOW, 0, 100);
+	f->stop_us = 135 * SECOND;
+	fleet_begin(f);
+	before = served_from_to(1 * SECOND, 31 * SECOND);
+	slow = served_from_to(61 * SECOND, 91 * SECOND);
+	after = served_from_to(105 * SECOND, 135 * SECOND);
+	printf("# %d nodes, %d clients: in 30 s %d; with one slow %d; afterwards %d\n", nodes, nclients,
+		   before.all, slow.all, after.all);
+	CHECK(slow.all >= 0.7 * before.all);
+	CHECK(after.all >= 0.93 * before.all);
+	/* two clients may have settled with another one for good */
+	if (nclients > 2)
+		CHECK(after.by_first >= 0.8 * before.by_first);
+	fleet_run(f, 300 * SECOND);
+	check_fleet_end(f);
+	end();
+}
+
+static void
+test_gw_share_comes_back(void)
+{
+	for (int nodes = 1; nodes <= 4; nodes *= 2)
+	{
+		recovers(nodes, 2);
+		recovers(nodes, 4);
+		recovers(nodes, 12);
+	}
+}
+
+/* A single client stays with the server that it knows, until that one is slow. */
+static void
+test_gw_leaves_what_is_slow(void)
+{
+	for (uint64_t seed = 1; seed <= 10; seed++)
+	{
+		Served before;
+		Served after;
+		int used = 0;
+
+		begin(seed, 3, 3, 0.2);
+		clients(1, -1, 20 * MS);
+		f->stop_us = 121 * SECOND;
+		fleet_begin(f);
+		before = served_from_to(31 * SECOND, 61 * SECOND);
+		for (int i = 1; i < 3; i++)
+			used = f->machines[i].served > f->machines[used].served ? i : used;
+		fleet_script(f, 61 * SECOND, FLEET_SLOW, used, 2000);
+		after = served_from_to(91 * SECOND, 121 * SECOND);
+		if (after.all < 0.7 * before.all)
+			printf("# seed %d: in 30 s %d, then %d\n", (int) seed, before.all, after.all);
+		CHECK(after.all >= 0.7 * before.all);
+		fleet_run(f, 300 * SECOND);
+		check_fleet_end(f);
+		end();
+	}
+}
+
 /* One of three is killed: what may have been executed there is reported as such, all else is
  * answered, and within five seconds the two others do what they can. */
 static void
@@ -290,6 +385,8 @@ main(int argc, char **argv)
 		return by_hand(atoi(argv[1]), argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
 	TEST(gw_unequal_speeds);
 	TEST(gw_slow_one_of_three);
+	TEST(gw_share_comes_back);
+	TEST(gw_leaves_what_is_slow);
 	TEST(gw_one_of_three_killed);
 	TEST(gw_flapping);
 	TEST(fail_P57);

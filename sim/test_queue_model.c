@@ -185,6 +185,32 @@ test_fail_P48(void)
 	CHECK(infer_queue_latency_us(&m, INFER_TASK_EMBED, 0) == MS);
 }
 
+/* What was known ten seconds ago is of another time: a clean one sets the figure anew, one of
+ * another kind still never lowers it, nor is it any reason to believe the old figure longer. */
+static void
+test_fail_P48_old_figures(void)
+{
+	setup();
+	request(INFER_QUEUE_CLEAN, INFER_TASK_CHAT, 0, 2 * SEC);
+	now += 10 * SEC;
+	request(INFER_QUEUE_CLEAN, INFER_TASK_CHAT, 0, 100 * MS);
+	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 0) == 1525 * MS);
+	now += 10 * SEC + 1;
+	request(INFER_QUEUE_CLEAN, INFER_TASK_CHAT, 10, 100 * MS);
+	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 0) == 100 * MS);
+	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 10) == 100 * MS);
+	now += 6 * SEC;
+	request(INFER_QUEUE_FAILED, INFER_TASK_CHAT, 0, 10 * MS);
+	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 0) == 100 * MS);
+	CHECK(infer_queue_doubted(&m, INFER_TASK_CHAT));
+	CHECK(!infer_queue_doubted(&m, INFER_TASK_EMBED));
+	now += 6 * SEC;
+	request(INFER_QUEUE_CLEAN, INFER_TASK_CHAT, 10, 50 * MS);
+	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 0) == 50 * MS);
+	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 10) == 50 * MS);
+	CHECK(!infer_queue_doubted(&m, INFER_TASK_CHAT));
+}
+
 /* A long answer is not a slow server: what counts is the time of a row, or of a token. */
 static void
 test_queue_units(void)
@@ -371,6 +397,7 @@ main(void)
 	TEST(fail_P46);
 	TEST(fail_P47);
 	TEST(fail_P48);
+	TEST(fail_P48_old_figures);
 	TEST(queue_units);
 	TEST(fail_P49);
 	TEST(fail_P72);

@@ -231,6 +231,74 @@ test_gw_3_latency(void)
 	CHECK(same(always(), "depends"));
 	places[0].heard_us++;
 	CHECK(same(always(), "a2"));
+	/* ... by one request at a time, and if that hangs a minute later by another one */
+	places[0].heard_us = NOW - INT64_C(60000000);
+	places[0].in_flight = 1;
+	CHECK(same(always(), "a2"));
+	places[0].heard_us--;
+	CHECK(same(always(), "depends"));
+	/* who was fast, ever so long ago, is better than who is slow now */
+	places[1].heard_us = 1;
+	places[0].heard_us = NOW;
+	CHECK(same(always(), "a2"));
+	places[1].heard_us = 0;
+	CHECK(same(always(), "depends"));
+}
+
+/* One smart request in a hundred goes to an equal node of which nothing was heard of late. */
+static int
+looks_around(void)
+{
+	int others = 0;
+
+	for (int i = 0; i < 10000; i++)
+	{
+		decide(draw_number((uint64_t) i + 1));
+		others += !begins_with_node("a");
+	}
+	return others;
+}
+
+static void
+test_gw_3_smart_looks_around(void)
+{
+	int others;
+
+	two_by_two();
+	request.last_node = "a";
+	for (int i = 0; i < nplaces; i++)
+	{
+		places[i].latency_us = 1000;
+		places[i].heard_us = NOW;
+	}
+	CHECK(looks_around() == 0);
+	places[2].heard_us = NOW - INT64_C(10000001);
+	others = looks_around();
+	if (others < 70 || others > 130)
+		printf("# %d of 10,000\n", others);
+	CHECK(others >= 70 && others <= 130); /* 3 sigma */
+	/* somebody is looking already; or there is no hope; or it is no equal */
+	places[2].in_flight = 1;
+	CHECK(looks_around() == 0);
+	places[2].in_flight = 0;
+	places[2].doubted = true;
+	CHECK(looks_around() == 0);
+	places[2].doubted = false;
+	places[2].excluded = true;
+	CHECK(looks_around() == 0);
+	places[2].excluded = false;
+	places[2].node_load = 0.1;
+	CHECK(looks_around() == 0);
+	places[2].node_load = 0;
+	/* where turns are taken, all are heard of */
+	request.strategy = INFER_STRATEGY_RR;
+	CHECK(looks_around() == 0);
+	request.strategy = INFER_STRATEGY_SMART;
+	/* of which nothing was ever heard */
+	places[2].heard_us = 0;
+	places[2].latency_us = 0;
+	others = looks_around();
+	CHECK(others >= 70 && others <= 130);
 }
 
 /* Idle servers are taken by their weights: 3 of 4, within 3 sigma of 10,000. */
@@ -524,6 +592,7 @@ main(void)
 	TEST(gw_3_backlog);
 	TEST(gw_3_queue_model);
 	TEST(gw_3_latency);
+	TEST(gw_3_smart_looks_around);
 	TEST(gw_3_weight);
 	TEST(gw_3_duration);
 	TEST(fail_P50_tiers_and_spill);

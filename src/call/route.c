@@ -56,6 +56,7 @@ infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task, 
 	route->penalty = snapshot->queue.penalty;
 	route->latency_us = infer_queue_latency_us(&snapshot->queue, task, items);
 	route->heard_us = infer_queue_heard_us(&snapshot->queue, task);
+	route->doubted = infer_queue_doubted(&snapshot->queue, task);
 	route->in_flight = snapshot->queue.in_flight;
 	route->limit = limit;
 	route->duration_weight = snapshot->duration_weight;

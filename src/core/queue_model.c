@@ -74,9 +74,9 @@ infer_queue_drop(InferQueueModel *m, int32_t n, double weight)
 /* Latency -------------------------------------------------------------------------------------- */
 
 static void
-clean_sample(double *figure, double *worst, double sample)
+clean_sample(double *figure, double *worst, double sample, bool anew)
 {
-	*figure = *figure == 0 ? sample : *figure + (sample - *figure) * WEIGHT;
+	*figure = *figure == 0 || anew ? sample : *figure + (sample - *figure) * WEIGHT;
 	*worst = 0;
 }
 
@@ -93,15 +93,17 @@ sample(InferQueueModel *m, const InferQueueReport *report, int64_t now_us)
 	InferQueueLatency *l = &m->latency[report->task];
 	double whole = (double) report->elapsed_us;
 	double unit = report->units > 0 ? whole / (double) report->units : 0;
+	bool anew = now_us - l->clean_us > INFER_QUEUE_OLD_US;
 
 	if (report->elapsed_us <= 0)
 		return;
 	l->heard_us = now_us;
 	if (report->end == INFER_QUEUE_CLEAN)
 	{
-		clean_sample(&l->whole_us, &l->worst_whole_us, whole);
+		l->clean_us = now_us;
+		clean_sample(&l->whole_us, &l->worst_whole_us, whole, anew);
 		if (unit > 0)
-			clean_sample(&l->unit_us, &l->worst_unit_us, unit);
+			clean_sample(&l->unit_us, &l->worst_unit_us, unit, anew);
 		return;
 	}
 	worse_sample(&l->worst_whole_us, whole);
@@ -126,6 +128,12 @@ int64_t
 infer_queue_heard_us(const InferQueueModel *m, InferTask task)
 {
 	return m->latency[task].heard_us;
+}
+
+bool
+infer_queue_doubted(const InferQueueModel *m, InferTask task)
+{
+	return m->latency[task].heard_us > m->latency[task].clean_us;
 }
 
 /* Penalty and exclusion ------------------------------------------------------------------------ */

@@ -12,9 +12,11 @@
  * where the units are known (embed and rerank: rows of the batch; text: generated tokens).  An
  * answer of 500 tokens is not slower than one of 5.  Two deviations from the reference, which takes
  * raw round trips and replaces the old one by the new one: answers of models differ too much for
- * that, so they are divided by their units, and a clean one moves the figure by a fourth (the first
- * one sets it).  What is not clean never lowers a figure: it counts where it is larger, until the
- * next clean one.
+ * that, so they are divided by their units, and a clean one moves the figure by a fourth.  The
+ * first one sets it; so does the first after ten seconds without one, for what is known is of
+ * another time, and a server that was slow then would get a request now and then, and each would
+ * move it by a fourth.  What is not clean never lowers a figure: it counts where it is larger,
+ * until the next clean one.
  *
  * Exclusion.  Behind and overloaded ones are left alone for 1, 2, 4, 8 seconds; the step rises once
  * in a period, however many refusals come in it; the jitter (a fourth) only shortens; a Retry-After
@@ -42,6 +44,8 @@
 
 /* Until something is known. */
 #define INFER_QUEUE_LATENCY_US INT64_C(1000)
+/* What was heard so long ago is of another time. */
+#define INFER_QUEUE_OLD_US INT64_C(10000000)
 /* From this penalty on a server counts as bad where bad ones are counted (spill). */
 #define INFER_QUEUE_BAD_PENALTY 1.001
 
@@ -64,6 +68,7 @@ typedef struct InferQueueLatency
 	double worst_whole_us; /* others since the last clean one, the largest */
 	double worst_unit_us;
 	int64_t heard_us; /* the last sample of either kind */
+	int64_t clean_us; /* the last clean one */
 } InferQueueLatency;
 
 typedef struct InferQueueModel
@@ -128,6 +133,9 @@ extern int64_t infer_queue_latency_us(const InferQueueModel *m, InferTask task, 
 
 /* When that was heard; 0 = never: what a server took long ago is no reason to avoid it. */
 extern int64_t infer_queue_heard_us(const InferQueueModel *m, InferTask task);
+
+/* ... and it was no clean one. */
+extern bool infer_queue_doubted(const InferQueueModel *m, InferTask task);
 
 /* loading: the refusal (503) says that the model is not there yet. */
 extern InferQueueEnd infer_queue_end(InferReason reason, InferVerdict verdict, bool loading);

@@ -19,7 +19,9 @@
  * 2. RANK NODES.  PREFER; the caller's own node (locality, unless enough of it is bad); healthy
  *    before unhealthy; health factor; load factor, in steps of a tenth; AVOID last.  Among equals a
  *    node whose best server is much slower or busier comes last; then strategy decides: smart takes
- *    the node of the last success, rr the next in turn.
+ *    the node of the last success, rr the next in turn.  One smart request in a hundred goes to an
+ *    equal node of which nothing was heard of late, if there is one: how would anybody know that it
+ *    has become the better one?
  *
  * 3. CHOOSE SERVERS.  Places are ordered by: preference; primary, for what may mutate; distance;
  *    whether they are bad (excluded for overload, or loading); LONG or EPIC work held, for such
@@ -30,8 +32,9 @@
  *    The queue model's score is what a request would wait for:
  *        (outstanding / weight + penalty) x slowness
  *    where slowness is the latency as a multiple of the fastest one's, taken as 1 below 2 and when
- *    it is older than ten seconds: what was slow then is tried again.  Equal scores: at random, by
- *    weight.
+ *    it is older than ten seconds: what was slow then is tried again, by one request at a time.
+ *    What was fast, however long ago, is a reason to leave what is slow now.  Equal scores: at
+ *    random, by weight.
  *
  * The order holds every usable place once: who takes the first that has room keeps all of them
  * busy.  The plan is what the request needs: one place per service class, or every INCLUDE target.
@@ -146,6 +149,7 @@ typedef struct InferRoutePlace
 	double penalty;       /* >= 1 */
 	double latency_us;    /* of comparable units; <= 0: unknown */
 	int64_t heard_us;     /* when the latency was; <= 0: unknown */
+	bool doubted;         /* ... and it was no success */
 	int in_flight;        /* requests of all sessions */
 	int limit;            /* how many may be; <= 0: unknown */
 	int duration_weight;  /* of the LONG and EPIC work that the server holds */

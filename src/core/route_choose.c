@@ -6,14 +6,15 @@
  * asks.  So what is compared is what a request would wait for; with equal latencies and penalties
  * the order is the reference's.
  */
+#include "core/queue_model.h"
 #include "core/route_private.h"
 
 #include <math.h>
 
-#define SLOWER         2.0 /* times the fastest; below that it is noise */
-#define LATENCY_OLD_US INT64_C(10000000)
-#define AFFINITY_BOUND 1.25 /* times the mean ... */
-#define AFFINITY_SLACK 2    /* ... and so many more: one or two are chance, not load */
+#define SLOWER         2.0                      /* times the fastest; below that it is noise */
+#define LOOK_US        (6 * INFER_QUEUE_OLD_US) /* an answer that takes longer tells nothing */
+#define AFFINITY_BOUND 1.25                     /* times the mean ... */
+#define AFFINITY_SLACK 2 /* ... and so many more: one or two are chance, not load */
 #define OF_PLACE       (UINT64_C(2) << 32)
 
 /* Smaller is earlier: what, then score, then chance. */
@@ -48,10 +49,20 @@ preference(const InferRouteRequest *request, const InferRoutePlace *place)
 }
 
 static bool
-has_latency(const InferRouting *routing, const InferRoutePlace *place)
+has_latency(const InferRoutePlace *place)
 {
-	return place->latency_us > 0 && place->heard_us > 0 &&
-		   routing->now_us - place->heard_us <= LATENCY_OLD_US;
+	return place->latency_us > 0 && place->heard_us > 0;
+}
+
+/* One request at a time finds out what an old figure has become: all of them would else go there
+ * until the first is back. */
+static bool
+is_fresh(const InferRouting *routing, const InferRoutePlace *place)
+{
+	int64_t age_us = routing->now_us - place->heard_us;
+
+	return has_latency(place) &&
+		   (age_us <= INFER_QUEUE_OLD_US || (place->in_flight > 0 && age_us <= LOOK_US));
 }
 
 static double
@@ -72,7 +83,8 @@ infer_route_score(InferRouting *routing)
 		routing->pref[i] = preference(routing->request, place);
 		routing->bad[i] =
 			place->excluded || place->state == INFER_PLACE_BEHIND || !(place->weight > 0);
-		if (infer_route_usable(routing, i) && has_latency(routing, place) &&
+		routing->fresh[i] = is_fresh(routing, place);
+		if (infer_route_usable(routing, i) && has_latency(place) &&
 			(fastest == 0 || place->latency_us < fastest))
 			fastest = place->latency_us;
 	}
@@ -83,7 +95,7 @@ infer_route_score(InferRouting *routing)
 
 		if (!infer_route_usable(routing, i))
 			continue;
-		if (has_latency(routing, place) && place->latency_us >= SLOWER * fastest)
+		if (routing->fresh[i] && place->latency_us >= SLOWER * fastest)
 			slowness = place->latency_us / fastest;
 		routing->decision->places[i].score =
 			(place->outstanding / weight_of(place) + place->penalty) * slowness;

@@ -14,8 +14,9 @@ typedef struct InferRouting
 	int64_t now_us;
 	uint64_t seed;
 	InferRouteDecision *decision;
-	int pref[INFER_ROUTE_MAX_PLACES]; /* position in PREFER; none = their number; avoided = + 1 */
-	bool bad[INFER_ROUTE_MAX_PLACES]; /* excluded, loading, or without weight */
+	int pref[INFER_ROUTE_MAX_PLACES];   /* position in PREFER; none = their number; avoided = + 1 */
+	bool bad[INFER_ROUTE_MAX_PLACES];   /* excluded, loading, or without weight */
+	bool fresh[INFER_ROUTE_MAX_PLACES]; /* its latency is of now, or is just being found out */
 	bool near[INFER_ROUTE_MAX_PLACES];
 } InferRouting;
 
@@ -43,7 +44,7 @@ infer_route_usable(const InferRouting *routing, int i)
 extern void infer_route_eliminate(InferRouting *routing);
 /* route_versions.c: part of it: what test_ctl leaves out. */
 extern void infer_route_choose_versions(InferRouting *routing);
-/* route_choose.c: pref, bad and scores. */
+/* route_choose.c: pref, bad, fresh and scores. */
 extern void infer_route_score(InferRouting *routing);
 /* route_rank.c: near, and the nodes. */
 extern void infer_route_rank(InferRouting *routing);

@@ -16,7 +16,9 @@
 #define LOAD_STEPS   10  /* differences of less than a tenth are none */
 #define MUCH_WORSE   2.0 /* a node whose best place scores so much more is no equal */
 #define BAD_PENALTY  1.001
-#define MAX_BAD_NEAR 1 /* more bad ones than this, and distance does not count */
+#define MAX_BAD_NEAR 1    /* more bad ones than this, and distance does not count */
+#define LOOK_SHARE   0.01 /* of the requests look what has become of a node */
+#define OF_LOOK      2    /* what a draw is for; 1 is the versions' */
 #define OF_NODE      (UINT64_C(1) << 32)
 
 /* What decides between two nodes before strategy does. */
@@ -203,6 +205,41 @@ is_smarter(const InferRouting *routing, const NodeKey *a, const NodeKey *b, doub
 	return a->chance < b->chance;
 }
 
+/* Might it have become the better one, without anybody's knowing? */
+static bool
+is_unheard(const InferRouting *routing, const NodeKey *key)
+{
+	for (int i = 0; i < routing->n; i++)
+	{
+		const InferRoutePlace *place = &routing->places[i];
+
+		if (infer_route_usable(routing, i) && !routing->bad[i] && !routing->fresh[i] &&
+			routing->decision->places[i].node == key->node && !place->doubted &&
+			place->in_flight == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Sorted: now and then the first that nobody has heard of late comes first. */
+static void
+look_around(const InferRouting *routing, NodeKey *keys, int n)
+{
+	int at = 0;
+	NodeKey key;
+
+	if (infer_route_draw(routing, OF_LOOK) >= LOOK_SHARE)
+		return;
+	while (at < n && !is_unheard(routing, &keys[at]))
+		at++;
+	if (at == n)
+		return;
+	key = keys[at];
+	for (; at > 0; at--)
+		keys[at] = keys[at - 1];
+	keys[0] = key;
+}
+
 static void
 break_tie(const InferRouting *routing, NodeKey *keys, int n)
 {
@@ -225,6 +262,7 @@ break_tie(const InferRouting *routing, NodeKey *keys, int n)
 			keys[at] = keys[at - 1];
 		keys[at] = key;
 	}
+	look_around(routing, keys, n);
 }
 
 void
