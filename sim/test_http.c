@@ -462,6 +462,37 @@ test_header_lines(void)
 	ok(atomic_load(&bad.executed) == requests + 1, "... and its handle is as good as before");
 }
 
+/* Handles keep the parts of their last url. */
+static void
+test_head(void)
+{
+	char url[64];
+	char host[64];
+	InferHttpRequest r = request(bad_url("/ok"));
+	InferTransfer *transfer;
+
+	give_back(run(&r));
+	snprintf(url, sizeof(url), "http://localhost:%d/head", bad.port);
+	snprintf(host, sizeof(host), "POST /head HTTP/1.1\r\nHost: localhost:%d\r\n", bad.port);
+	r.url = url;
+	give_back(run(&r));
+	ok(strncmp(bad.last_head, host, strlen(host)) == 0, "another url, in the same handle");
+	ok(strstr(bad.last_head, "\r\nUser-Agent: pg_inference\r\n") != NULL &&
+		   strstr(bad.last_head, "\r\nContent-Type: application/json\r\n") != NULL &&
+		   strcasestr(bad.last_head, "expect") == NULL,
+	   "who asks, and what the body is");
+	r.url = "http://no host/head";
+	transfer = run(&r);
+	ok(infer_transfer_result(transfer)->wire.end == INFER_WIRE_INTERNAL &&
+		   !infer_transfer_left(transfer) && infer_transfer_result(transfer)->error[0] != '\0',
+	   "what is no url goes nowhere");
+	give_back(transfer);
+	snprintf(host, sizeof(host), "POST /head HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n", bad.port);
+	r.url = bad_url("/head");
+	give_back(run(&r));
+	ok(strncmp(bad.last_head, host, strlen(host)) == 0, "... and its handle is as good as before");
+}
+
 /* --- giving up ---------------------------------------------------------------------------- */
 
 static void
@@ -868,6 +899,7 @@ main(int argc, char **argv)
 	test_get();
 	test_known_address();
 	test_header_lines();
+	test_head();
 	test_tls_settings();
 	test_timeout();
 	test_cancel();

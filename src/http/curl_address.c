@@ -34,17 +34,14 @@ entry_of(const char *host, const char *port, const char *address)
 static bool
 make_entry(InferTransfer *transfer, const char *address)
 {
-	CURLU *url = curl_url();
 	char *host = NULL;
 	char *port = NULL;
 
-	if (url != NULL && curl_url_set(url, CURLUPART_URL, transfer->url, 0) == CURLUE_OK &&
-		curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-		curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK)
+	if (curl_url_get(transfer->parsed, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+		curl_url_get(transfer->parsed, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK)
 		transfer->resolve.data = entry_of(host, port, address);
 	curl_free(host);
 	curl_free(port);
-	curl_url_cleanup(url);
 	return transfer->resolve.data != NULL;
 }
 

@@ -28,8 +28,10 @@
 
 #define BODY_KEPT (64 * 1024) /* memory a pooled handle may keep */
 
-/* curl waits a second for a "100 Continue" before it sends a large body unless told not to. */
-static const char *const fixed_headers[] = {"Content-Type: application/json", "Expect:"};
+/* curl waits a second for a "100 Continue" before it sends a large body unless told not to.  As an
+ * option of its own, the user agent would be put together anew for each request. */
+static const char *const fixed_headers[] = {"Content-Type: application/json",
+											"User-Agent: pg_inference", "Expect:"};
 #define NFIXED (sizeof(fixed_headers) / sizeof(fixed_headers[0]))
 
 static void
@@ -189,6 +191,7 @@ set_fixed_options(InferTransfer *transfer)
 	ok &= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
 	/* the environment decides neither where a request goes nor whether it may */
 	ok &= curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK;
+	ok &= curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED) == CURLE_OK;
 	ok &= infer_transfer_fix_tls(transfer);
 	ok &= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open_socket) == CURLE_OK;
@@ -202,7 +205,6 @@ set_fixed_options(InferTransfer *transfer)
 	ok &= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
 	ok &= curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK;
-	ok &= curl_easy_setopt(easy, CURLOPT_USERAGENT, "pg_inference") == CURLE_OK;
 
 	/* what is nice to have */
 	curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, "");
@@ -243,6 +245,7 @@ infer_transfer_free(InferTransfer *transfer)
 		curl_easy_cleanup(transfer->easy);
 	infer_transfer_free_tls(transfer);
 	curl_slist_free_all(transfer->headers);
+	curl_url_cleanup(transfer->parsed);
 	free(transfer->url);
 	infer_buf_free(&transfer->body);
 	free(transfer);
@@ -337,6 +340,28 @@ set_headers(InferTransfer *transfer, const InferHttpRequest *request)
 }
 
 /*
+ * Gives the handle the url in its parts, so that curl need not take it apart for each request.  One
+ * that is none stays a text: then it is curl that says what is wrong.
+ */
+static bool
+set_parts(InferTransfer *transfer, const char *url)
+{
+	CURLU *parsed = curl_url();
+	CURLUcode code =
+		parsed != NULL ? curl_url_set(parsed, CURLUPART_URL, url, 0) : CURLUE_OUT_OF_MEMORY;
+
+	if (code != CURLUE_OK)
+	{
+		curl_url_cleanup(parsed);
+		parsed = NULL;
+	}
+	(void) curl_easy_setopt(transfer->easy, CURLOPT_CURLU, parsed);
+	curl_url_cleanup(transfer->parsed);
+	transfer->parsed = parsed;
+	return code != CURLUE_OUT_OF_MEMORY;
+}
+
+/*
  * HTTP/2 where TLS can negotiate it.  Not over clear text: libcurl 7.88 breaks every reused
  * connection of that kind.
  */
@@ -355,7 +380,7 @@ set_url(InferTransfer *transfer, const char *url)
 	free(transfer->url);
 	transfer->url = copy;
 	transfer->tls = tls;
-	if (curl_easy_setopt(easy, CURLOPT_URL, url) != CURLE_OK)
+	if (!set_parts(transfer, url) || curl_easy_setopt(easy, CURLOPT_URL, url) != CURLE_OK)
 	{
 		free(transfer->url);
 		transfer->url = NULL;

@@ -59,6 +59,7 @@ struct InferTransfer
 
 	/* what the handle is set to already; asked again only when it differs */
 	char *url;
+	CURLU *parsed; /* NULL: it is none */
 	bool tls;
 	struct curl_slist *headers; /* fixed headers, then the caller's */
 	int timeout_ms;

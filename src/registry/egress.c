@@ -16,7 +16,7 @@
 
 typedef struct InferNetwork
 {
-	const char *address;
+	unsigned char address[16]; /* in network order; of IPv4 the first four bytes */
 	int bits;
 } InferNetwork;
 
@@ -25,25 +25,25 @@ typedef struct InferNetwork
  * that are no host's: "this host", which is another way to say loopback, multicast, reserved.
  */
 static const InferNetwork metadata_v4[] = {
-	{"169.254.0.0", 16},     /* link-local, with nearly all metadata services */
-	{"100.100.100.200", 32}, /* Alibaba Cloud metadata */
-	{"168.63.129.16", 32},   /* Azure's wire server */
-	{"192.0.0.192", 32},     /* Oracle Cloud metadata */
+	{{169, 254}, 16},           /* link-local, with nearly all metadata services */
+	{{100, 100, 100, 200}, 32}, /* Alibaba Cloud metadata */
+	{{168, 63, 129, 16}, 32},   /* Azure's wire server */
+	{{192, 0, 0, 192}, 32},     /* Oracle Cloud metadata */
 };
 
 static const InferNetwork nobody_v4[] = {
-	{"0.0.0.0", 8},   /* this host */
-	{"224.0.0.0", 4}, /* multicast */
-	{"240.0.0.0", 4}, /* reserved, broadcast */
+	{{0}, 8},   /* this host */
+	{{224}, 4}, /* multicast */
+	{{240}, 4}, /* reserved, broadcast */
 };
 
 static const InferNetwork denied_v6[] = {
-	{"::", 128},           /* this host */
-	{"fe80::", 10},        /* link-local */
-	{"fd00:ec2::", 32},    /* Amazon's metadata, credentials, names, time */
-	{"fd20:ce::254", 128}, /* Google Cloud metadata */
-	{"2001::", 32},        /* Teredo: some IPv4 address, in disguise */
-	{"ff00::", 8},         /* multicast */
+	{{0}, 128},                     /* ::, this host */
+	{{0xfe, 0x80}, 10},             /* link-local */
+	{{0xfd, 0x00, 0x0e, 0xc2}, 32}, /* Amazon's metadata, credentials, names, time */
+	{{0xfd, 0x20, 0x00, 0xce, [14] = 0x02, [15] = 0x54}, 128}, /* Google Cloud metadata */
+	{{0x20, 0x01}, 32}, /* Teredo: some IPv4 address, in disguise */
+	{{0xff}, 8},        /* multicast */
 };
 
 /* IPv6 networks whose addresses stand for an IPv4 address, and the places of its four bytes. */
@@ -55,15 +55,17 @@ typedef struct InferEmbedding
 } InferEmbedding;
 
 static const InferEmbedding embedding_v6[] = {
-	{{"::ffff:0:0", 96}, {12, 13, 14, 15}, true},   /* mapped */
-	{{"::", 96}, {12, 13, 14, 15}, true},           /* compatible */
-	{{"::ffff:0:0:0", 96}, {12, 13, 14, 15}, true}, /* translated */
-	{{"64:ff9b::", 96}, {12, 13, 14, 15}, true},    /* NAT64 */
-	{{"64:ff9b:1::", 48}, {12, 13, 14, 15}, false}, /* NAT64 of a site, prefix of 96 bits */
-	{{"64:ff9b:1::", 48}, {9, 10, 11, 12}, false},  /* ... of 64 */
-	{{"64:ff9b:1::", 48}, {7, 9, 10, 11}, false},   /* ... of 56 */
-	{{"64:ff9b:1::", 48}, {6, 7, 9, 10}, false},    /* ... of 48 */
-	{{"2002::", 16}, {2, 3, 4, 5}, true},           /* 6to4 */
+	{{{[10] = 0xff, [11] = 0xff}, 96}, {12, 13, 14, 15}, true}, /* mapped: ::ffff:0:0 */
+	{{{0}, 96}, {12, 13, 14, 15}, true},                        /* compatible */
+	{{{[8] = 0xff, [9] = 0xff}, 96}, {12, 13, 14, 15}, true},   /* translated: ::ffff:0:0:0 */
+	{{{0x00, 0x64, 0xff, 0x9b}, 96}, {12, 13, 14, 15}, true},   /* NAT64: 64:ff9b:: */
+	{{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48},
+	 {12, 13, 14, 15},
+	 false}, /* ... of a site, prefix of 96 bits */
+	{{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48}, {9, 10, 11, 12}, false}, /* ... of 64 */
+	{{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48}, {7, 9, 10, 11}, false},  /* ... of 56 */
+	{{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48}, {6, 7, 9, 10}, false},   /* ... of 48 */
+	{{{0x20, 0x02}, 16}, {2, 3, 4, 5}, true},                             /* 6to4 */
 };
 
 static bool
@@ -77,31 +79,26 @@ infer_prefix_matches(const unsigned char *address, const unsigned char *network,
 	return rest == 0 || (address[bytes] >> (8 - rest)) == (network[bytes] >> (8 - rest));
 }
 
-/* family AF_INET (4 bytes) or AF_INET6 (16 bytes). */
+/* address: as many bytes as theirs have */
 static bool
-infer_in_networks(int family, const unsigned char *address, const InferNetwork *networks, int n)
+infer_in_networks(const unsigned char *address, const InferNetwork *networks, int n)
 {
 	for (int i = 0; i < n; i++)
-	{
-		unsigned char network[16];
-
-		if (inet_pton(family, networks[i].address, network) == 1 &&
-			infer_prefix_matches(address, network, networks[i].bits))
+		if (infer_prefix_matches(address, networks[i].address, networks[i].bits))
 			return true;
-	}
 	return false;
 }
 
 static bool
 infer_is_metadata(const unsigned char *v4)
 {
-	return infer_in_networks(AF_INET, v4, metadata_v4, lengthof(metadata_v4));
+	return infer_in_networks(v4, metadata_v4, lengthof(metadata_v4));
 }
 
 static bool
 infer_is_nobody(const unsigned char *v4)
 {
-	return infer_in_networks(AF_INET, v4, nobody_v4, lengthof(nobody_v4));
+	return infer_in_networks(v4, nobody_v4, lengthof(nobody_v4));
 }
 
 static bool
@@ -111,14 +108,14 @@ infer_denied_v6(const unsigned char *address)
 
 	if (memcmp(address, loopback, sizeof(loopback)) == 0)
 		return false;
-	if (infer_in_networks(AF_INET6, address, denied_v6, lengthof(denied_v6)))
+	if (infer_in_networks(address, denied_v6, lengthof(denied_v6)))
 		return true;
 	for (int i = 0; i < lengthof(embedding_v6); i++)
 	{
 		const InferEmbedding *embedding = &embedding_v6[i];
 		unsigned char v4[4];
 
-		if (!infer_in_networks(AF_INET6, address, &embedding->network, 1))
+		if (!infer_in_networks(address, &embedding->network, 1))
 			continue;
 		for (int j = 0; j < 4; j++)
 			v4[j] = address[embedding->at[j]];
