@@ -41,6 +41,31 @@ random_lognormal(Random *r, double mean, double sigma)
 	return mean * exp(sigma * normal - sigma * sigma / 2);
 }
 
+InferAdmissionConfig
+sim_config(void)
+{
+	return (InferAdmissionConfig){.limiter = {.ceiling = 1024,
+											  .start = 16,
+											  .floor = 1,
+											  .decrease_factor = 0.5,
+											  .adaptive = true,
+											  .rules = INFER_RULES_ALL},
+								  .monitor = {.threshold = 3, .cooldown_us = SECOND}};
+}
+
+void *
+sim_new(size_t size)
+{
+	void *memory = calloc(1, size);
+
+	if (memory == NULL)
+	{
+		fprintf(stderr, "out of memory\n");
+		exit(2);
+	}
+	return memory;
+}
+
 void *
 sim_grow(void *array, int *size, size_t each)
 {

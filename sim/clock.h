@@ -4,6 +4,8 @@
 #ifndef INFER_SIM_CLOCK_H
 #define INFER_SIM_CLOCK_H
 
+#include "core/admission.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +44,10 @@ extern void events_add(Events *events, Event event);
 extern Event events_next(Events *events); /* n > 0 */
 extern void events_free(Events *events);
 
+/* What both worlds begin with: a server whose limit is to be found, and that has not failed. */
+extern InferAdmissionConfig sim_config(void);
+/* Zeroed memory; ends the program when there is none. */
+extern void *sim_new(size_t size);
 /* Doubles an array; ends the program when memory does. */
 extern void *sim_grow(void *array, int *size, size_t each);
 

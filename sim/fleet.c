@@ -65,25 +65,14 @@ const char *const fleet_mutation_names[FLEET_MUTATIONS] = {
 Fleet *
 fleet_new(uint64_t seed)
 {
-	Fleet *f = calloc(1, sizeof(Fleet));
+	Fleet *f = sim_new(sizeof(Fleet));
 
-	if (f == NULL)
-	{
-		fprintf(stderr, "out of memory\n");
-		exit(2);
-	}
 	f->random.state = seed;
 	f->now = SECOND;
 	f->digest = 0xcbf29ce484222325u;
 	f->lagging_first = f->lagging_last = -1;
 	infer_hedge_init(&f->hedge);
-	f->config.limiter = (InferLimiterConfig){.ceiling = 1024,
-											 .start = 16,
-											 .floor = 1,
-											 .decrease_factor = 0.5,
-											 .adaptive = true,
-											 .rules = INFER_RULES_ALL};
-	f->config.monitor = (InferMonitorConfig){.threshold = 3, .cooldown_us = SECOND};
+	f->config = sim_config();
 	f->rule = (InferStagesRule){.retry = {.delivery = INFER_DELIVERY_SINGLE,
 										  .policy = INFER_RETRY_NOT_ADMITTED,
 										  .max_attempts = 4},

@@ -50,19 +50,25 @@ decide(double draw)
 	infer_route_decide(&request, places, nplaces, NOW, draw, &d);
 }
 
-/* The servers in order, "a1 a2"; "-" = none. */
+/* Their servers, "a1 a2"; "-" = none. */
+static inline const char *
+names_of(const int *list, int n, char *text)
+{
+	strcpy(text, n > 0 ? "" : "-");
+	for (int i = 0; i < n; i++)
+	{
+		strcat(text, i > 0 ? " " : "");
+		strcat(text, places[list[i]].server);
+	}
+	return text;
+}
+
 static inline const char *
 order(void)
 {
 	static char text[2048];
 
-	strcpy(text, d.n_order > 0 ? "" : "-");
-	for (int i = 0; i < d.n_order; i++)
-	{
-		strcat(text, i > 0 ? " " : "");
-		strcat(text, places[d.order[i]].server);
-	}
-	return text;
+	return names_of(d.order, d.n_order, text);
 }
 
 static inline const char *
@@ -70,13 +76,7 @@ plan(void)
 {
 	static char text[2048];
 
-	strcpy(text, d.n_plan > 0 ? "" : "-");
-	for (int i = 0; i < d.n_plan; i++)
-	{
-		strcat(text, i > 0 ? " " : "");
-		strcat(text, places[d.plan[i]].server);
-	}
-	return text;
+	return names_of(d.plan, d.n_plan, text);
 }
 
 static inline const char *

@@ -4,42 +4,11 @@
  * fault_F*: classes of faults that other products have; fail_P*: the numbered statements; rpc_*:
  * those of the reference.
  */
-#include "provider/provider.h"
+#include "provider_kit.h"
 #include "tap.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static const InferProvider *openai;
-
-/* --- answers --- */
-
-typedef struct Parsed
-{
-	char *copy; /* of exactly the body's size, for the address sanitizer */
-	bool ok;
-	InferReply reply;
-	InferFault fault;
-} Parsed;
-
-static Parsed
-parse(InferTask task, const char *body, size_t len, int ninputs)
-{
-	Parsed parsed = {.copy = malloc(len > 0 ? len : 1)};
-
-	memcpy(parsed.copy, body, len);
-	parsed.ok = infer_provider_parse(openai, task, parsed.copy, len, ninputs, false, &parsed.reply,
-									 &parsed.fault);
-	return parsed;
-}
-
-static void
-done(Parsed *parsed)
-{
-	if (parsed->ok)
-		infer_reply_free(&parsed->reply);
-	free(parsed->copy);
-}
 
 typedef struct TextRow
 {

@@ -1,149 +1,11 @@
 /*
  * sim/test_stages.c - the walk of a call over its places: gateway.md section 5, failures.md 5.4.
  *
- * A call is driven against a small world: each place has a script of how it ends what it gets.
- * gw_5_*: section 5 of the gateway's page; fail_P*: the numbered statements on delivery.
+ * gw_5_*: section 5 of the gateway's page; fail_P*: the numbered statements on delivery.  Random
+ * walks are in test_stages_random.c.
  */
-#include "core/stages.h"
+#include "stages_kit.h"
 #include "tap.h"
-
-#include <string.h>
-
-#define COUNT(array) ((int) (sizeof(array) / sizeof((array)[0])))
-#define MS           INT64_C(1000)
-#define NA           INFER_NOT_ADMITTED
-#define ME           INFER_MAYBE_EXECUTED
-#define EX           INFER_EXECUTED
-
-static InferRouteDecision d;
-static InferStagesStep step;
-static InferRoutePlace places[8];
-static InferStagesOutcome outcomes[8]; /* reason NONE: it succeeds */
-static int nplaces;
-static InferRouteRequest request;
-static InferStagesRule rule;
-static InferStages s;
-static int64_t now_us;
-static double draw;
-static char walk[256]; /* the servers that were asked: "a1 a2 b1"; then how it ended */
-
-static void
-add_place(const char *server, const char *node, int tier)
-{
-	places[nplaces] = (InferRoutePlace){.server = server,
-										.node = node,
-										.weight = 1,
-										.penalty = 1,
-										.tier = tier,
-										.permitted = true,
-										.health_weight = 10,
-										.version = INFER_ROUTE_NO_VERSION};
-	outcomes[nplaces++] = (InferStagesOutcome){0};
-}
-
-static void
-fails(int place, InferReason reason, InferExecution execution)
-{
-	outcomes[place] = (InferStagesOutcome){.finding = {.reason = reason, .execution = execution}};
-}
-
-static void
-begin(void)
-{
-	infer_route_request_init(&request);
-	rule = (InferStagesRule){.retry = {INFER_DELIVERY_SINGLE, INFER_RETRY_NOT_ADMITTED, false, 4},
-							 .stage1_retries = 2,
-							 .stage2_retries = 2,
-							 .all_failed_wait_us = 1000 * MS};
-	memset(&s, 0, sizeof(s));
-	nplaces = 0;
-	now_us = 1000000000;
-	draw = 0;
-	walk[0] = '\0';
-}
-
-/* Two nodes of two servers, in this order whatever the draw. */
-static void
-two_by_two(void)
-{
-	static char *order[] = {"a1", "a2", "b1", "b2"};
-
-	begin();
-	add_place("a1", "a", 0);
-	add_place("a2", "a", 0);
-	add_place("b1", "b", 0);
-	add_place("b2", "b", 0);
-	request.prefs[INFER_ROUTE_PREFER] = (InferNames){4, order};
-}
-
-static void
-next(void)
-{
-	infer_stages_next(&s, &rule, &request, places, nplaces, now_us, draw, &d, &step);
-}
-
-static void
-note(const char *word)
-{
-	strcat(walk, walk[0] == '\0' ? "" : " ");
-	strcat(walk, word);
-}
-
-/* Asks the first place; whether it succeeded. */
-static bool
-send_first(void)
-{
-	int place = step.order[0];
-
-	infer_stages_started(&s, places, place, false);
-	note(places[place].server);
-	if (outcomes[place].finding.reason == INFER_REASON_NONE && !outcomes[place].declined)
-		return true;
-	infer_stages_ended(&s, &rule, place, &outcomes[place], now_us);
-	return false;
-}
-
-/* Until an answer or the end; pauses are noted as "~" and waited out. */
-static const char *
-run(void)
-{
-	for (int i = 0; i < 100; i++)
-	{
-		next();
-		switch (step.action)
-		{
-			case INFER_STAGES_SEND:
-				if (send_first())
-					return strcat(walk, " ok");
-				break;
-			case INFER_STAGES_WAIT:
-				note("~");
-				now_us = step.until_us;
-				break;
-			case INFER_STAGES_HOLD:
-				return strcat(walk, " hold");
-			case INFER_STAGES_END:
-				note(step.end == INFER_STAGES_LAST ? "last" : "cause");
-				return walk;
-		}
-	}
-	return strcat(walk, " ...");
-}
-
-static bool
-same(const char *a, const char *b)
-{
-	if (strcmp(a, b) != 0)
-		printf("# \"%s\" is not \"%s\"\n", a, b);
-	return strcmp(a, b) == 0;
-}
-
-static void
-all_fail(InferReason reason, InferExecution execution)
-{
-	for (int i = 0; i < nplaces; i++)
-		fails(i, reason, execution);
-}
 
 static void
 test_gw_5_stage_1_then_stage_2(void)
@@ -233,7 +95,6 @@ test_gw_5_one_place(void)
 	CHECK(same(run(), "a1 a1 a1 a1 last"));
 }
 
-/* Nobody waits for what one server asks for while another one may be asked. */
 /* A step is made anew each time: of one call's pause nothing is left in the next one's step. */
 static void
 test_gw_5_steps_are_of_one_call(void)
@@ -245,6 +106,7 @@ test_gw_5_steps_are_of_one_call(void)
 	CHECK(step.until_us == 0 && !step.on_change && !step.probe);
 }
 
+/* Nobody waits for what one server asks for while another one may be asked. */
 static void
 test_gw_5_retry_after(void)
 {
@@ -415,6 +277,17 @@ test_fail_P56_ambiguity_blocks(void)
 	CHECK(same(run(), "a1 a2 ok"));
 }
 
+/* The first place fails while its copy is at the second one. */
+static void
+lose_before_the_copy(void)
+{
+	next();
+	infer_stages_started(&s, places, 0, false);
+	infer_stages_started(&s, places, 1, true);
+	infer_stages_ended(&s, &rule, 0, &outcomes[0], now_us);
+	next();
+}
+
 /* A copy that runs already may still win, and then its answer is the call's. */
 static void
 test_fail_P56_copy_under_way(void)
@@ -449,11 +322,7 @@ test_fail_P56_copy_under_way(void)
 	/* the attempt is over without having run: the copy is waited for, then others are asked */
 	two_by_two();
 	fails(0, INFER_REASON_CONNECT_FAILED, NA);
-	next();
-	infer_stages_started(&s, places, 0, false);
-	infer_stages_started(&s, places, 1, true);
-	infer_stages_ended(&s, &rule, 0, &outcomes[0], now_us);
-	next();
+	lose_before_the_copy();
 	CHECK(step.action == INFER_STAGES_HOLD);
 	fails(1, INFER_REASON_OVERLOADED, NA);
 	infer_stages_ended(&s, &rule, 1, &outcomes[1], now_us);
@@ -463,27 +332,12 @@ test_fail_P56_copy_under_way(void)
 	two_by_two();
 	rule.retry.max_attempts = 1;
 	fails(0, INFER_REASON_CONNECT_FAILED, NA);
-	next();
-	infer_stages_started(&s, places, 0, false);
-	infer_stages_started(&s, places, 1, true);
-	infer_stages_ended(&s, &rule, 0, &outcomes[0], now_us);
-	next();
+	lose_before_the_copy();
 	CHECK(step.action == INFER_STAGES_HOLD);
 	two_by_two();
 	fails(0, INFER_REASON_BAD_REQUEST, NA);
-	next();
-	infer_stages_started(&s, places, 0, false);
-	infer_stages_started(&s, places, 1, true);
-	infer_stages_ended(&s, &rule, 0, &outcomes[0], now_us);
-	next();
+	lose_before_the_copy();
 	CHECK(step.action == INFER_STAGES_END && infer_stages_execution(&s) == ME);
-}
-
-static void
-all_down(InferPlaceState state)
-{
-	for (int i = 0; i < nplaces; i++)
-		places[i].state = state;
 }
 
 static void
@@ -592,160 +446,6 @@ test_fail_P60_proof_of_the_call(void)
 	CHECK(infer_stages_execution(&s) == EX);
 }
 
-/* Random calls -------------------------------------------------------------------------------- */
-
-static uint64_t random_state;
-
-static int
-below(int n)
-{
-	random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (int) ((random_state >> 33) % (uint64_t) n);
-}
-
-static int ledger; /* how often the call was executed */
-static int copies;
-
-/* An attempt ends; what it proves is true. False: it succeeded. */
-static bool
-ends_somehow(int place)
-{
-	static const InferReason reasons[] = {INFER_REASON_CONNECT_FAILED, INFER_REASON_OVERLOADED,
-										  INFER_REASON_TIMEOUT,        INFER_REASON_DISCONNECTED,
-										  INFER_REASON_NOT_FOUND,      INFER_REASON_BAD_REQUEST};
-	InferStagesOutcome outcome = {.retry_after_us = below(4) == 0 ? below(2000) * MS : 0};
-
-	outcome.finding.reason = reasons[below(8) == 0 ? 5 : below(5)];
-	outcome.finding.execution = (InferExecution) (below(10) == 0 ? 2 : below(2));
-	outcome.finding.lost = outcome.finding.reason == INFER_REASON_DISCONNECTED;
-	if (below(6) == 0)
-	{
-		ledger++;
-		return false;
-	}
-	ledger += outcome.finding.execution == EX || (outcome.finding.execution == ME && below(2) == 0);
-	infer_stages_ended(&s, &rule, place, &outcome, now_us);
-	return true;
-}
-
-static void
-check_order(const bool *asked)
-{
-	for (int i = 0; i < step.n_order; i++)
-	{
-		CHECK(step.probe || !asked[step.order[i]]);
-		CHECK(places[step.order[i]].state != INFER_PLACE_DEAD);
-	}
-	CHECK(step.n_order > 0);
-}
-
-/* Runs the call to its end; whether it succeeded. */
-static bool
-random_call(void)
-{
-	bool asked[COUNT(places)] = {false}; /* in this round and tier */
-	int probes = 0;
-	int tier = 0;
-
-	for (int i = 0; i < 200; i++)
-	{
-		int place;
-		int second = -1;
-
-		draw = below(1000) / 1000.0;
-		next();
-		CHECK(step.action != INFER_STAGES_HOLD);
-		if (step.action == INFER_STAGES_END)
-			return false;
-		if (step.action == INFER_STAGES_WAIT)
-		{
-			CHECK(step.until_us > now_us && step.until_us <= now_us + 5000 * MS);
-			now_us = step.on_change ? now_us + below(1000) * MS : step.until_us;
-			if (!step.on_change)
-				memset(asked, 0, sizeof(asked));
-			if (below(3) == 0 && places[0].state == INFER_PLACE_FAILED)
-				places[0].state = INFER_PLACE_UP;
-			continue;
-		}
-		if (places[step.order[0]].tier != tier)
-			memset(asked, 0, sizeof(asked));
-		check_order(asked);
-		place = step.order[0];
-		tier = places[place].tier;
-		probes += step.probe;
-		infer_stages_started(&s, places, place, false);
-		asked[place] = true;
-		if (below(3) == 0)
-		{
-			int order[INFER_ROUTE_MAX_PLACES];
-
-			if (infer_stages_copies(&s, &d, order) > 0)
-			{
-				second = order[0];
-				CHECK(!asked[second]);
-				asked[second] = true;
-				copies++;
-				infer_stages_started(&s, places, second, true);
-			}
-		}
-		CHECK(s.attempts <= rule.retry.max_attempts && probes <= 1);
-		if (!ends_somehow(place))
-			return true;
-		if (second >= 0 && !ends_somehow(second))
-			return true;
-	}
-	CHECK(false); /* it never ended */
-	return false;
-}
-
-/* Executions are bounded, and what is said of them is true. */
-static void
-test_fail_P55_executions_are_bounded(void)
-{
-	int won = 0;
-	int all_failed = 0;
-	int copied = 0;
-
-	random_state = 7;
-	for (int call = 0; call < 20000 && tap_failures < 10; call++)
-	{
-		static const char *const names[] = {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"};
-		static const char *const nodes[] = {"a", "b", "c"};
-		bool success;
-		bool ambiguous;
-
-		begin();
-		for (int n = 1 + below(COUNT(places)); nplaces < n;)
-		{
-			add_place(names[nplaces], nodes[below(3)], below(4) == 0);
-			if (below(3) == 0)
-				places[nplaces - 1].state = (InferPlaceState) below(5);
-		}
-		if (below(10) == 0)
-			all_down(INFER_PLACE_FAILED);
-		rule.retry.policy = (InferRetryPolicy) below(3);
-		rule.retry.max_attempts = 1 + below(6);
-		rule.stage1_retries = below(3);
-		rule.stage2_retries = below(3);
-		ambiguous = rule.retry.policy == INFER_RETRY_AMBIGUOUS;
-		ledger = copies = 0;
-		success = random_call();
-		CHECK(ledger <= (ambiguous ? rule.retry.max_attempts : 1) + copies);
-		if (!success)
-		{
-			CHECK(infer_stages_execution(&s) != NA || ledger == 0);
-			CHECK(infer_stages_execution(&s) != EX || ledger > 0);
-		}
-		CHECK(rule.retry.policy != INFER_RETRY_NEVER || s.attempts <= 1);
-		won += success;
-		all_failed += !success && step.end == INFER_STAGES_CAUSE &&
-					  d.cause == INFER_CAUSE_ALL_FAILED && s.attempts > 0;
-		copied += copies > 0;
-	}
-	printf("# %d won, %d ended after their probe, %d had a copy\n", won, all_failed, copied);
-	CHECK(won > 3000 && all_failed > 50 && copied > 2000);
-}
-
 int
 main(void)
 {
@@ -764,6 +464,5 @@ main(void)
 	TEST(fail_P57_probe_after_all_failed);
 	TEST(fail_P58_all_dead);
 	TEST(fail_P60_proof_of_the_call);
-	TEST(fail_P55_executions_are_bounded);
 	return tap_done();
 }

@@ -3,8 +3,8 @@
  *
  * fail_P31 and the following are the numbered statements on streams.
  */
-#include "provider/provider.h"
 #include "provider/sse.h"
+#include "provider_kit.h"
 #include "tap.h"
 
 #include <stdlib.h>
@@ -298,42 +298,13 @@ static const StreamRow stream_rows[] = {
 	 0},
 };
 
-static const InferProvider *openai;
-
-typedef struct Parsed
-{
-	char *copy; /* of exactly the body's size, for the address sanitizer */
-	bool ok;
-	InferReply reply;
-	InferFault fault;
-} Parsed;
-
-static Parsed
-parse(InferTask task, const char *body, size_t len)
-{
-	Parsed parsed = {.copy = malloc(len > 0 ? len : 1)};
-
-	memcpy(parsed.copy, body, len);
-	parsed.ok = infer_provider_parse(openai, task, parsed.copy, len, 1, false, &parsed.reply,
-									 &parsed.fault);
-	return parsed;
-}
-
-static void
-done(Parsed *parsed)
-{
-	if (parsed->ok)
-		infer_reply_free(&parsed->reply);
-	free(parsed->copy);
-}
-
 static void
 test_fail_P34_P35_P36_answers(void)
 {
 	for (size_t i = 0; i < sizeof(stream_rows) / sizeof(stream_rows[0]); i++)
 	{
 		const StreamRow *row = &stream_rows[i];
-		Parsed parsed = parse(INFER_TASK_CHAT, row->body, strlen(row->body));
+		Parsed parsed = parse(INFER_TASK_CHAT, row->body, strlen(row->body), 1);
 		const InferItem *item = parsed.ok ? &parsed.reply.items[0] : NULL;
 		InferStreamFacts facts;
 
@@ -370,7 +341,7 @@ static void
 test_error_without_words(void)
 {
 	static const char body[] = WORD("a") DATA("{\"error\":{}}");
-	Parsed parsed = parse(INFER_TASK_CHAT, body, strlen(body));
+	Parsed parsed = parse(INFER_TASK_CHAT, body, strlen(body), 1);
 
 	CHECK(!parsed.ok && parsed.fault.reason == INFER_REASON_SERVER_ERROR);
 	CHECK(strcmp(parsed.fault.message, "the stream ended with an error") == 0);
@@ -382,7 +353,7 @@ test_refusal_has_the_words(void)
 {
 	static const char body[] = CHUNK("\"delta\":{\"refusal\":\"I \"}")
 		CHUNK("\"delta\":{\"refusal\":\"can\\u0027t\"}") END("stop");
-	Parsed parsed = parse(INFER_TASK_CHAT, body, sizeof(body) - 1);
+	Parsed parsed = parse(INFER_TASK_CHAT, body, sizeof(body) - 1, 1);
 
 	CHECK(parsed.ok && strcmp(parsed.reply.words, "I can't") == 0);
 	done(&parsed);
@@ -399,7 +370,7 @@ test_fail_P35_cut_at_every_byte(void)
 
 	for (size_t len = 0; len < sizeof(body); len++)
 	{
-		Parsed parsed = parse(INFER_TASK_COMPLETE, body, len);
+		Parsed parsed = parse(INFER_TASK_COMPLETE, body, len, 1);
 
 		/* the choice with the finish_reason is whole without "]}" and two line feeds */
 		CHECK(parsed.ok == (len >= end - 4));
@@ -426,7 +397,7 @@ test_fail_P38_answer_with_a_long_line(void)
 
 	memset(body, 'x', len);
 	memcpy(body, begin, sizeof(begin) - 1);
-	parsed = parse(INFER_TASK_CHAT, body, len);
+	parsed = parse(INFER_TASK_CHAT, body, len, 1);
 	CHECK(!parsed.ok && parsed.fault.reason == INFER_REASON_REPLY_TOO_LARGE &&
 		  parsed.fault.execution == INFER_EXECUTED);
 	done(&parsed);
@@ -444,7 +415,7 @@ test_usage(void)
 		"stop") "data: {\"usage\":{\"prompt_tokens\":3,\ndata: \"completion_tokens\":5}}\n\n" DONE;
 	static const char failed[] = WORD("a") USAGE DATA("{\"error\":\"x\"}");
 	static const char cut[] = WORD("a") USAGE;
-	Parsed parsed = parse(INFER_TASK_CHAT, whole, sizeof(whole) - 1);
+	Parsed parsed = parse(INFER_TASK_CHAT, whole, sizeof(whole) - 1, 1);
 	InferReply said;
 
 	/* the last one counts */
@@ -452,11 +423,11 @@ test_usage(void)
 	CHECK(parsed.reply.usage_len == strlen("{\"prompt_tokens\":3,\"completion_tokens\":5}"));
 	done(&parsed);
 	/* in several lines it is counted, but not kept */
-	parsed = parse(INFER_TASK_CHAT, lines, sizeof(lines) - 1);
+	parsed = parse(INFER_TASK_CHAT, lines, sizeof(lines) - 1, 1);
 	CHECK(parsed.ok && parsed.reply.completion_tokens == 5 && parsed.reply.usage_json == NULL);
 	done(&parsed);
 	/* of what failed, too */
-	parsed = parse(INFER_TASK_CHAT, failed, sizeof(failed) - 1);
+	parsed = parse(INFER_TASK_CHAT, failed, sizeof(failed) - 1, 1);
 	CHECK(!parsed.ok && parsed.reply.completion_tokens == 5);
 	done(&parsed);
 	infer_provider_find_usage(cut, sizeof(cut) - 1, &said);
@@ -468,11 +439,11 @@ static void
 test_other_tasks(void)
 {
 	static const char body[] = WORD("a") END("stop") DONE;
-	Parsed parsed = parse(INFER_TASK_CALL, body, sizeof(body) - 1);
+	Parsed parsed = parse(INFER_TASK_CALL, body, sizeof(body) - 1, 1);
 
 	CHECK(!parsed.ok && parsed.fault.reason == INFER_REASON_MALFORMED_REPLY);
 	done(&parsed);
-	parsed = parse(INFER_TASK_EMBED, body, sizeof(body) - 1);
+	parsed = parse(INFER_TASK_EMBED, body, sizeof(body) - 1, 1);
 	CHECK(!parsed.ok && parsed.fault.reason == INFER_REASON_MALFORMED_REPLY);
 	done(&parsed);
 }

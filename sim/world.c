@@ -12,13 +12,8 @@
 World *
 world_new(uint64_t seed)
 {
-	World *w = calloc(1, sizeof(World));
+	World *w = sim_new(sizeof(World));
 
-	if (w == NULL)
-	{
-		fprintf(stderr, "out of memory\n");
-		exit(2);
-	}
 	w->random.state = seed;
 	w->free_request = -1;
 	w->server = (Server){.slots = 64,
@@ -28,12 +23,7 @@ world_new(uint64_t seed)
 						 .retry_after_us = SECOND,
 						 .head = -1,
 						 .tail = -1};
-	w->config.limiter = (InferLimiterConfig){.ceiling = 1024,
-											 .start = 16,
-											 .floor = 1,
-											 .decrease_factor = 0.5,
-											 .adaptive = true,
-											 .rules = INFER_RULES_ALL};
+	w->config = sim_config();
 	w->driver_window = true;
 	w->window_means = true;
 	w->window_max = 1024;
@@ -41,7 +31,6 @@ world_new(uint64_t seed)
 	w->turn_us = 30;
 	w->wake_us = 50;
 	w->knows_left = true;
-	w->config.monitor = (InferMonitorConfig){.threshold = 3, .cooldown_us = SECOND};
 	w->patience_us = INT64_MAX;
 	w->now = SECOND; /* zero means never, here and there */
 	w->server.since_us = w->now;
