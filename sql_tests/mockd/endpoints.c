@@ -14,6 +14,7 @@ const char *control_apply(char *query)
         if (!strcmp(pair, "defaults")) settings_default();
         else if (!eq || !setting_apply(pair, eq + 1)) return pair;
     }
+    held_release();
     queue_run();
     return NULL;
 }

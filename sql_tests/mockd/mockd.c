@@ -128,6 +128,8 @@ int main(int argc, char **argv)
         bury_dead();
     }
     while (conns) conn_close(conns);
+    set.hold = 0;
+    held_release();
     while (heap.n) req_free(heap.t[1]->arg); /* requests in service whose client has gone */
     bury_dead();
     schedule_clear();

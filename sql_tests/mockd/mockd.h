@@ -64,6 +64,7 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(base_ms, 0, 0, 1e7, "service time of a request")                                             \
     X(item_ms, 0, 0, 1e7, "... plus this for every item (input text, prompt, conversation)")       \
     X(token_ms, 0, 0, 1e7, "... plus this for every completion token (the gap of SSE chunks)")     \
+    X(hold, 0, 0, 1, "1: no service ends before this is 0 again, however long it has taken")        \
     X(jitter, 0, 0, 5, "sigma of a lognormal factor of median 1 on the service time")              \
     X(seed, 1, 0, 1e15, "seed of jitter and faults")                                               \
     X(slots, 0, 0, 1e6, "requests in service at the same time; 0: no limit")                       \
@@ -282,6 +283,7 @@ void render_event(struct req *r, struct buf *b, bool last);
 void reply_error(struct req *r, int status, const char *code, const char *message);
 void executed(struct req *r);
 void queue_run(void);
+void held_release(void);
 void start(struct req *r, bool at_once);
 void serve(struct req *r);
 void req_orphan(struct req *r);

@@ -123,6 +123,31 @@ set_ "base_ms=300&slots=2&queue=2"
 check slots-queue " 4 200 2 429 " "$(many 6)"
 check slots-in-flight 4 "$(stat max_in_flight)"
 check slots-rejected 2 "$(stat rejected)"
+set_ "hold=1&slots=3&queue=9"
+many 5 >"$log.many" & pending=$!
+until [ "$(stat in_flight)" = 5 ]; do sleep 0.02; done
+check hold-keeps "2 0 0" "$(stat queued) $(stat items) $(stat ok)"
+curl -s "$url/control?hold=0" >/dev/null; wait $pending
+check hold-ends " 5 200 0 5" "$(cat "$log.many")$(stat in_flight) $(stat items)"
+held() { # held TEXT [ARGUMENT...]: a request with that input is held, then let go; what curl says of it
+    status -w '%{http_code} ' "${@:2}" "$url/v1/embeddings" -d "{\"input\":\"$1\"}" >"$log.held" & local pid=$!
+    until [ "$(stat in_flight)" = 1 ]; do sleep 0.02; done
+    [ $# = 1 ] || wait $pid # it does not wait for us
+    curl -s "$url/control?defaults" >/dev/null; wait $pid; cat "$log.held"
+}
+set_ "hold=1&base_ms=10"
+check hold-lost "000 52" "$(held '[[mock:lost]]')"
+set_ "hold=1&base_ms=10"
+check hold-503 "503 0" "$(held '[[mock:503]]')"
+set_ "hold=1&base_ms=10"
+check hold-gone "000 28" "$(held 'a' -m 0.3)"
+check hold-gone-done "1 0 1" "$(until [ "$(stat items)" = 1 ]; do sleep 0.02; done; stat items) $(stat in_flight) $(stat abandoned)"
+set_ hold=1
+sse >"$log.held" & pending=$!
+until [ "$(stat in_flight)" = 1 ]; do sleep 0.02; done
+check hold-stream 0 "$(wc -c <"$log.held")"
+curl -s "$url/control?hold=0" >/dev/null; wait $pending
+check hold-streamed "$whole" "$(python3 -c "import json,sys; print($join)" <"$log.held")"
 check retry-after "Retry-After: 7" "$(set_ 'rate=0.001&burst=1&retry_after=7'; embed '{"input":"a"}' >/dev/null; curl -si "$url/v1/embeddings" -d '{"input":"a"}' | grep -i retry | tr -d '\r')"
 set_ "slots=8"; curl -s "$url/control?after_items=3&slots=1&base_ms=5" >/dev/null
 embed '{"input":["a","b"],"dimensions":2}' >/dev/null
@@ -282,6 +307,8 @@ if curl -s --http2-prior-knowledge "$url/health" >/dev/null; then
     check h2-413 413 "$(set_ limit_body_kb=100; code /v1/embeddings $h2 --data-binary "@$log.big")"
 fi
 
+set_ hold=1
+status -m 0.2 "$url/v1/embeddings" -d '{"input":"gone"}' >/dev/null # held at the end
 kill $pid; wait $pid
 check clean-exit 0 $?
 check sanitizers "" "$(grep -v listening "$log")"

@@ -2,6 +2,7 @@
 #include "mockd.h"
 
 static struct req *queue_head, *queue_tail;
+static struct req *held_head, *held_tail; /* in service for longer than it takes, while hold=1 */
 
 void reply_error(struct req *r, int status, const char *code, const char *message)
 {
@@ -52,6 +53,28 @@ void queue_run(void)
     }
 }
 
+/* Keeps a request whose service would end now; false: nothing is held back. */
+static bool hold_back(struct req *r, void (*end)(void *))
+{
+    if (!set.hold) return false;
+    r->timer.fire = end;
+    *(held_tail ? &held_tail->next : &held_head) = r;
+    held_tail = r;
+    return true;
+}
+
+/* Nothing is held back any more: all that was ends soon, in the order in which it would have. */
+void held_release(void)
+{
+    if (set.hold) return;
+    for (struct req *r; (r = held_head);) {
+        held_head = r->next;
+        r->next = NULL;
+        timer_set(&r->timer, 0, r->timer.fire, r);
+    }
+    held_tail = NULL;
+}
+
 static void deliver(struct req *r)
 {
     static const int status_of[FAULT_end] = {
@@ -91,6 +114,7 @@ static void stream_next(void *arg)
     size_t n = reply_is_words() ? r->tokens : 1;
     bool cut = false;
     double gap_ms = r->fault == FAULT_slow ? set.slow_ms : set.token_ms;
+    if (hold_back(r, stream_next)) return;
     if (r->fault == FAULT_close) r->close = true;
     if (c && !r->words_sent) conn_stream_begin(r);
     do {
@@ -123,6 +147,7 @@ static void service_end(void *arg)
 {
     struct req *r = arg;
     struct conn *c = r->conn;
+    if (hold_back(r, service_end)) return;
     slot_free(r);
     if (c) { deliver(r); conn_run(c); }
     else { executed(r); stats.abandoned++; req_free(r); }
@@ -141,7 +166,7 @@ void start(struct req *r, bool at_once)
     stats.busy++;
     if (trickle) timer_set(&r->timer, ms * req_jitter(r) * MS, stream_next, r);
     else if (ms > 0 || !at_once) timer_set(&r->timer, ms * req_jitter(r) * MS, service_end, r);
-    else { slot_free(r); deliver(r); } /* no latency at all: answered on the spot */
+    else if (!hold_back(r, service_end)) { slot_free(r); deliver(r); } /* no latency at all: answered on the spot */
 }
 
 static bool over_rate(void)
