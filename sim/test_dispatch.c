@@ -270,6 +270,44 @@ test_looking_around(void)
 	CHECK(leaves(4, 1, INFER_PRIORITY_NORMAL));
 }
 
+/* Units of one process that differ: the place is that of those it waits for, and the others come
+ * last of their priority, also behind those. */
+static void
+test_looking_aside(void)
+{
+	InferDispatchAsk look = ask(1, 1, INFER_PRIORITY_NORMAL);
+	int node;
+
+	look.wait = false;
+	setup(3);
+	look.max = 3;
+	CHECK(leaves(1, 2, INFER_PRIORITY_NORMAL));
+	CHECK(!leaves(2, 2, INFER_PRIORITY_NORMAL));
+	/* a small one does not pass the large one of its own process, nor take its place */
+	CHECK(infer_dispatch_take(d, 2, &look, now, &node) == 0);
+	CHECK(!leaves(3, 1, INFER_PRIORITY_NORMAL));
+	/* one of higher priority does */
+	look.priority = INFER_PRIORITY_HIGH;
+	CHECK(infer_dispatch_take(d, 2, &look, now, &node) == 1);
+	infer_dispatch_done(d, 2, node, 1, 0, now);
+	CHECK(in_flight() == 2);
+	CHECK(infer_dispatch_take(d, 2, &look, now, &node) == 1);
+	infer_dispatch_done(d, 2, node, 1, 1, now);
+	CHECK(in_flight() == 3);
+	ends(2, 1);
+	CHECK(in_flight() == 2 && nwoken == 0);
+	CHECK(!leaves(4, 2, INFER_PRIORITY_HIGH));
+	look.priority = INFER_PRIORITY_VLOW;
+	CHECK(infer_dispatch_take(d, 2, &look, now, &node) == 0);
+	ends(1, 2);
+	CHECK(nwoken == 1 && woken[0] == 4);
+	CHECK(leaves(4, 2, INFER_PRIORITY_HIGH));
+	ends(4, 2);
+	/* it stands where it came, before the third, and for two */
+	CHECK(nwoken == 2 && woken[0] == 2 && woken[1] == 3);
+	CHECK(leaves(2, 2, INFER_PRIORITY_NORMAL) && in_flight() == 2);
+}
+
 /* Small units do not starve a large one that came before. */
 static void
 test_large_is_not_starved(void)
@@ -503,27 +541,45 @@ note_called(void)
 	}
 }
 
+/* The process as it stands in line while it asks; what it stood there for is apart if it looks
+ * for something else. */
+static Waiter
+asking(Waiter *x, const InferDispatchAsk *a)
+{
+	Waiter me = *x;
+
+	if (x->want == 0 || x->priority != (int) a->priority || (!a->wait && x->weight != a->weight))
+		me.place = ++places;
+	me.want = a->want;
+	me.weight = a->weight;
+	me.priority = a->priority;
+	return me;
+}
+
 static void
 random_take(int p, uint64_t *seed)
 {
 	Waiter *x = &w[p];
+	Waiter me;
 	InferDispatchAsk a =
 		ask(1 + (int) draw(seed, 3), 1 + (int) draw(seed, 3), (InferPriority) draw(seed, 3));
+	bool apart;
 	int ahead = total();
 	bool first = true;
 	int node;
 	int granted;
 	int used;
 
-	if (x->want == 0 || x->priority != (int) a.priority)
-		x->place = ++places;
-	x->want = a.want;
-	x->weight = a.weight;
-	x->priority = a.priority;
-	x->here = true;
-	x->called = false;
+	a.wait = draw(seed, 3) > 0;
+	apart = !a.wait && x->want > 0 && (x->priority != (int) a.priority || x->weight != a.weight);
+	me = asking(x, &a);
+	if (!apart)
+	{
+		x->here = true;
+		x->called = false;
+	}
 	for (int i = 0; i < PROCESSES; i++)
-		if (i != p && counts(&w[i]) && before(&w[i], x))
+		if ((i != p || apart) && counts(&w[i]) && before(&w[i], &me))
 		{
 			ahead += w[i].want * w[i].weight;
 			first = false;
@@ -535,15 +591,24 @@ random_take(int p, uint64_t *seed)
 		CHECK(ahead + granted * a.weight <= max || (granted == 1 && first && ahead == 0));
 	if (granted < a.want && !(granted == 1 && first && ahead == 0))
 		CHECK(ahead + (granted + 1) * a.weight > max && !(granted == 0 && first && ahead == 0));
+	if (!apart)
+	{
+		x->place = me.place;
+		x->weight = me.weight;
+		x->priority = me.priority;
+		x->want = a.wait ? a.want : x->want;
+		x->here = granted == 0; /* or on trial */
+	}
 	if (granted == 0)
 		return;
 	x->held += granted * a.weight;
-	x->here = false;
 	note_called();
 	used = (int) draw(seed, granted + 1);
 	infer_dispatch_done(d, p, node, granted, used, now);
 	x->held -= (granted - used) * a.weight;
-	x->want = a.want - used;
+	if (apart)
+		return;
+	x->want = x->want > used ? x->want - used : 0;
 	x->here = used == granted;
 	if (used > 0)
 		x->place = ++places;
@@ -613,6 +678,7 @@ main(void)
 	tap_run("gw_6_1: who lacks something else is passed over", test_gw_6_1_passed_over);
 	tap_run("gw_6_2: all or nothing", test_gw_6_2);
 	tap_run("looking around", test_looking_around);
+	tap_run("gw_6_1: looking around for something else", test_looking_aside);
 	tap_run("a large unit is not starved", test_large_is_not_starved);
 	tap_run("gw_6_5: nobody is stranded", test_gw_6_5);
 	tap_run("the absent and the expired", test_absent_and_expired);

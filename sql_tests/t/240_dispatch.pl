@@ -251,6 +251,41 @@ is_answered('both', qw(LONG SHORT SHORT));
 is_left('busy SHORT SHORT LONG behind', 'and the next one leaves');
 end_all();
 
+# gw_6_1: LONG work has its place from when it came, also behind SHORT work that waits for a permit
+begin('l1', 'LONG');
+begin('l2', 'LONG');
+begin('busy', 'MEDIUM', server => 'narrow');
+InferTest::wait_until(60, sub { $mock->stat('in_flight') == 3 });
+begin_mixed('first', 'narrow', qw(SHORT LONG));
+is_queue('first node a, first key kc', 'gw_6_1: SHORT waits for a permit, LONG behind it for its node as well');
+begin('second', 'LONG');
+is_queue('first node a, second node a, first key kc', 'gw_6_1: ... before LONG work that comes later');
+$mock->reset;
+end('l1');
+is_left('second', 'gw_6_2: without a permit it is passed over');
+end('busy');
+is_left('second SHORT', '... which SHORT gets first');
+is_queue('first node a', '... and LONG lacks the weight then');
+begin('third', 'LONG');
+is_queue('first node a, third node a', '... where it came');
+end('l2');
+is_answered('first', qw(SHORT LONG));
+is_left('second SHORT LONG third', 'gw_6_1: it goes before who came later');
+end_all();
+
+# gw_6_3: EPIC work is not starved by LONG work of its own statement, either
+begin('l1', 'LONG');
+is_left('l1', 'one LONG is in flight');
+begin_mixed('large', 'mock', qw(EPIC LONG LONG));
+is_queue('large node a', 'gw_6_3: EPIC waits for all of the node');
+begin('l2', 'LONG');
+is_queue('large node a, l2 node a', '... and LONG behind it, of another statement and of its own');
+is_left('l1', '... indeed');
+end('l1');
+is_answered('large', qw(EPIC LONG LONG));
+is(left() =~ /^l1 EPIC / ? 'first' : left(), 'first', 'gw_6_3: EPIC leaves first');
+end_all();
+
 # gw_6_4: who waits for another attempt ends at its deadline, whatever it waits for: a permit, weight,
 # or the end of a request of its own
 my $refuses = InferTest::Mock->new('fault_429=100', 'retry_after=-1');

@@ -26,7 +26,7 @@ struct InferLane
 	int node;               /* ... and has this number while something of the process is there */
 	bool in_node_line;      /* waits there */
 	uint64 outweighed;      /* the round in which its node had too much (permit.c) */
-	uint64 stands_by;       /* ... and the process waits for that */
+	uint64 stands;          /* the round in which it got its places in line */
 	InferWindow window;
 	int ready;   /* batches that may go here, and want a permit */
 	int running; /* ... that went here, and have one */

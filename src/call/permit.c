@@ -133,12 +133,20 @@ infer_permit_begin_round(void)
 	return ++round_now;
 }
 
+/* Has the lane its places in the lines of this round, so that nothing more is to be had? */
+static bool
+stands(const InferLane *lane)
+{
+	if (lane->weight > 0)
+		return lane->stands == round_now;
+	return demands[lane->key].joined == round_now;
+}
+
 bool
 infer_permit_is_hopeful(const InferClient *client)
 {
 	for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
-		if (lane->ready > 0 && lane->full != round_now && lane->stands_by != round_now &&
-			demands[lane->key].joined != round_now)
+		if (lane->ready > 0 && lane->full != round_now && !stands(lane))
 			return true;
 	return false;
 }
@@ -170,8 +178,7 @@ stand_by(InferLane *lane, const InferAsk *ask)
 	lane->outweighed = round_now;
 	if (!ask->wait)
 		return INFER_PERMIT_WAITS;
-	lane->stands_by = round_now;
-	if (demand->weighing < demand->ready)
+	if (demand->weighing < demand->ready || demand->joined == round_now)
 		return INFER_PERMIT_WAITS;
 	demand->in_line = infer_admission_stand_by(lane->key, ask);
 	if (demand->in_line)
@@ -180,16 +187,25 @@ stand_by(InferLane *lane, const InferAsk *ask)
 	return INFER_PERMIT_GIVES_UP;
 }
 
-/* Takes what there is of it, with its weight: both or neither. */
+/*
+ * Takes what there is of it, with its weight: both or neither.  Where others of this round wait for
+ * the key there is no permit, but what weighs gets its place in the node's line all the same.
+ */
 static InferPermitAnswer
 acquire(InferLane *lane, InferAsk *ask)
 {
 	KeyDemand *demand = &demands[lane->key];
-	int weighed = infer_weight_take(lane, ask);
+	int weighed = infer_weight_take(lane, ask, round_now);
 	int granted;
 
 	if (weighed == 0)
 		return stand_by(lane, ask);
+	lane->outweighed = 0;
+	if (ask->wait && demand->joined == round_now)
+	{
+		infer_weight_done(lane, weighed, 0);
+		return INFER_PERMIT_WAITS;
+	}
 	ask->want = weighed;
 	granted = infer_admission_try_acquire(lane->key, ask, &lane->ticket);
 	infer_weight_done(lane, weighed, Max(granted, 0));
@@ -202,10 +218,13 @@ acquire(InferLane *lane, InferAsk *ask)
 	lane->spare = granted;
 	lane->limit = lane->ticket.limit;
 	lane->ticket.permit.level -= lane->spare - 1; /* each has its own: so many were in flight */
-	if (ask->wait)
-		demand->in_line = granted < weighed;
-	else if (granted == weighed)
+	if (granted == weighed)
 		demand->in_line = false; /* if it was, it has had its turn */
+	else if (ask->wait)
+	{
+		demand->in_line = true;
+		demand->joined = round_now;
+	}
 	return granted > 0 ? INFER_PERMIT_TAKEN : INFER_PERMIT_WAITS;
 }
 
@@ -311,8 +330,7 @@ get_in_line(InferBatch *batch, const int *order, int n)
 
 		if (has_room(lane) && lane->spare > 0)
 			return take_spare(batch, order[i]);
-		if (lane->full == round_now || lane->stands_by == round_now ||
-			demands[lane->key].joined == round_now)
+		if (lane->full == round_now || stands(lane))
 		{
 			waits = true;
 			continue;
@@ -322,8 +340,7 @@ get_in_line(InferBatch *batch, const int *order, int n)
 			case INFER_PERMIT_TAKEN:
 				return take_spare(batch, order[i]);
 			case INFER_PERMIT_WAITS:
-				if (lane->stands_by != round_now)
-					demands[lane->key].joined = round_now;
+				lane->stands = round_now;
 				waits = true;
 				break;
 			case INFER_PERMIT_GIVES_UP:

@@ -5,7 +5,8 @@
  * so the weight that goes with a permit is the same for all batches of a lane, and a permit that a
  * lane has to spare has its weight with it.
  *
- * The process has one place in a node's line, however many of its lanes wait there.
+ * The process has one place in a node's line, however many of its lanes wait there.  It is that of
+ * the first in a round that lacks weight, so of the highest priority; the others look behind it.
  */
 #include "postgres.h"
 
@@ -64,8 +65,32 @@ infer_weight_begin(InferLane *lane, const InferPlace *place)
 	node_label(place->placement->server, lane->label);
 }
 
+/* Another lane of the process that stands in the same node's line, by its places of this round. */
+static const InferLane *
+other_there(const InferLane *lane, uint64 round)
+{
+	const InferLane *found = NULL;
+	dlist_iter iter;
+
+	dlist_foreach(iter, infer_pump_clients())
+	{
+		const InferClient *client = dlist_container(InferClient, node, iter.cur);
+
+		for (const InferLane *other = client->lanes; other != NULL; other = other->next)
+		{
+			if (other == lane || !other->in_node_line || other->stands != round ||
+				strcmp(other->label, lane->label) != 0)
+				continue;
+			if (other->outweighed == round)
+				return other;
+			found = other;
+		}
+	}
+	return found;
+}
+
 int
-infer_weight_take(InferLane *lane, const InferAsk *permits)
+infer_weight_take(InferLane *lane, const InferAsk *permits, uint64 round)
 {
 	InferDispatchAsk ask = {
 		.label = lane->label,
@@ -77,11 +102,20 @@ infer_weight_take(InferLane *lane, const InferAsk *permits)
 		.duration = lane->duration,
 		.deadline_us = permits->deadline_us,
 	};
+	const InferLane *other;
 	int granted;
 
 	if (lane->weight == 0)
 		return permits->want;
+	other = permits->wait ? other_there(lane, round) : NULL;
+	ask.wait = permits->wait && other == NULL;
 	granted = infer_nodes_take(&ask, &lane->node);
+	if (granted == 0 && other != NULL && other->outweighed != round)
+	{
+		/* that one waits for its permit, and needs the place less */
+		ask.wait = true;
+		granted = infer_nodes_take(&ask, &lane->node);
+	}
 	if (permits->wait)
 		lane->in_node_line = true;
 	return granted;

@@ -2,8 +2,8 @@
  * core/dispatch.c - duration weights of nodes and their lines.  What it does and why:
  * core/dispatch.h.
  *
- * deal() is the heart: it goes through the line in order and says to whom the free weight is due.
- * Both who asks and who is woken read it, so nobody is woken for what another one may take.
+ * Both who asks (due_at) and who is woken (infer_dispatch_wake) go through the line in order, and
+ * leave to each of those before what it wants; so nobody is woken for what another one may take.
  */
 #include "core/dispatch.h"
 
@@ -172,16 +172,15 @@ fitting(const InferDispatch *d, int in_flight, int weight, int want)
 }
 
 /*
- * Goes through the line in order, up to and including `until`, and returns how many units are due
- * to that one.  Each of those who wait for weight gets what fits; the first that does not get all
- * keeps back those behind it.  With who: notes those that are due something and have not been
- * woken.
+ * Goes through the line in order.  Each of those who wait for weight gets what fits; the first that
+ * does not get all keeps back those behind it.
  */
-static int
-deal(InferDispatch *d, int node, int until, int64_t now_us, int32_t *who, int size, int *n)
+int
+infer_dispatch_wake(InferDispatch *d, int node, int64_t now_us, int32_t *who, int size)
 {
 	InferDispatchStake *stakes = stakes_of(d);
 	int in_flight = nodes_of(d)[node].weight;
+	int n = 0;
 
 	for (int i = nodes_of(d)[node].first; i != INFER_NOBODY && stakes[i].want > 0;
 		 i = stakes[i].next)
@@ -189,30 +188,44 @@ deal(InferDispatch *d, int node, int until, int64_t now_us, int32_t *who, int si
 		InferDispatchStake *stake = &stakes[i];
 		int due;
 
-		if (i != until && !waits_here(stake, now_us))
+		if (!waits_here(stake, now_us))
 			continue;
 		due = fitting(d, in_flight, stake->weight, stake->want);
-		if (i == until)
-			return due;
-		if (due > 0 && who != NULL && stake->woken_us == 0 && *n < size)
+		if (due > 0 && stake->woken_us == 0 && n < size)
 		{
 			stake->woken_us = now_us;
-			who[(*n)++] = stake->process;
+			who[n++] = stake->process;
 		}
 		if (due < stake->want)
 			break;
 		in_flight += due * stake->weight;
 	}
-	return 0;
+	return n;
 }
 
-int
-infer_dispatch_wake(InferDispatch *d, int node, int64_t now_us, int32_t *who, int size)
+/* What is due to units that stand at `place`, or, if that is nobody's, come last of their priority:
+ * those before them first, all of them. */
+static int
+due_at(const InferDispatch *d, int node, int place, const InferDispatchAsk *ask, int64_t now_us)
 {
-	int n = 0;
+	const InferDispatchStake *stakes = stakes_of((InferDispatch *) d);
+	const InferDispatchNode *n = &nodes_of((InferDispatch *) d)[node];
+	int in_flight = n->weight;
 
-	(void) deal(d, node, INFER_NOBODY, now_us, who, size, &n);
-	return n;
+	for (int i = n->first; i != place && i != INFER_NOBODY && stakes[i].want > 0;
+		 i = stakes[i].next)
+	{
+		const InferDispatchStake *stake = &stakes[i];
+
+		if (stake->priority < (int) ask->priority)
+			break;
+		if (!waits_here(stake, now_us))
+			continue;
+		if (fitting(d, in_flight, stake->weight, stake->want) < stake->want)
+			return 0;
+		in_flight += stake->want * stake->weight;
+	}
+	return fitting(d, in_flight, ask->weight, ask->want);
 }
 
 /* Weight --------------------------------------------------------------------------------------- */
@@ -273,6 +286,28 @@ join(InferDispatch *d, int me, const InferDispatchAsk *ask, int64_t now_us)
 		link_stake(d, me);
 }
 
+/* Are these the units that the process stands there for? */
+static bool
+stands_there(const InferDispatchStake *stake, const InferDispatchAsk *ask)
+{
+	return stake->priority == (int) ask->priority && stake->weight == ask->weight;
+}
+
+/* The process has so much more in flight, until done() says what of it has its permits. */
+static void
+try_out(InferDispatch *d, int me, const InferDispatchAsk *ask, int granted, int64_t now_us)
+{
+	InferDispatchStake *stake = &stakes_of(d)[me];
+
+	if (stake->held == 0 || stake->good_until_us < now_us + ask->lasts_us)
+		stake->good_until_us = now_us + ask->lasts_us;
+	stake->held += granted * ask->weight;
+	nodes_of(d)[stake->node].weight += granted * ask->weight;
+	stake->trial = ask->weight;
+	if (!stake->aside)
+		stake->wait = INFER_DISPATCH_TRYING;
+}
+
 int
 infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask, int64_t now_us,
 					int *node)
@@ -280,6 +315,7 @@ infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask, 
 	InferDispatchStake *stake;
 	bool is_new;
 	int me;
+	int place;
 	int before;
 	int granted;
 
@@ -307,26 +343,23 @@ infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask, 
 	}
 	stake = &stakes_of(d)[me];
 	before = stake->want;
-	join(d, me, ask, now_us);
+	stake->aside = !ask->wait && before > 0 && !stands_there(stake, ask);
+	if (!stake->aside)
+		join(d, me, ask, now_us);
 	stake->after = ask->wait ? ask->want : before;
-	granted = deal(d, *node, me, now_us, NULL, 0, NULL);
+	place = stake->aside ? INFER_NOBODY : me;
+	granted = due_at(d, *node, place, ask, now_us);
 	if (granted == 0)
 	{
 		take_expired(d, *node, now_us);
-		granted = deal(d, *node, me, now_us, NULL, 0, NULL);
+		granted = due_at(d, *node, place, ask, now_us);
 	}
-	if (granted == 0)
-	{
+	if (granted > 0)
+		try_out(d, me, ask, granted, now_us);
+	else if (stake->after == 0)
+		leave(d, me);
+	else if (!stake->aside)
 		stake->want = stake->after;
-		if (stake->want == 0)
-			leave(d, me);
-		return 0;
-	}
-	if (stake->held == 0 || stake->good_until_us < now_us + ask->lasts_us)
-		stake->good_until_us = now_us + ask->lasts_us;
-	stake->held += granted * stake->weight;
-	nodes_of(d)[*node].weight += granted * stake->weight;
-	stake->wait = INFER_DISPATCH_TRYING;
 	return granted;
 }
 
@@ -353,7 +386,9 @@ infer_dispatch_done(InferDispatch *d, int process, int node, int granted, int us
 	if (me == INFER_NOBODY)
 		return;
 	stake = &stakes_of(d)[me];
-	put_back(d, me, (granted - used) * stake->weight);
+	put_back(d, me, (granted - used) * stake->trial);
+	if (stake->aside)
+		return;
 	stake->wait = used < granted ? INFER_DISPATCH_ELSEWHERE : INFER_DISPATCH_HERE;
 	left = stake->after > used ? stake->after - used : 0;
 	if (left == 0)

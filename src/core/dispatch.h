@@ -17,7 +17,8 @@
  *
  * What waits is a process, once per node, for whatever number of its units; one that got a part
  * goes to the end.  So the line is as long as there are processes, whoever leaves it is gone, and
- * there is nothing to compact.
+ * there is nothing to compact.  Where its units differ, the place is that of those that it asked
+ * with ask.wait for; the others look as if they came last of their priority.
  *
  * The absent, who do not come when woken, and the expired, who hold weight for longer than their
  * requests can last, are as in core/admission.h.
@@ -61,6 +62,8 @@ typedef struct InferDispatchStake
 	int32_t priority;
 	int32_t wait;  /* InferDispatchWait */
 	int32_t after; /* on trial: how many units it will want if none gets its permit */
+	int32_t trial; /* ... and the weight of each of those on trial */
+	bool aside;    /* ... which are others than those in line */
 	int64_t since_us;
 	int64_t woken_us; /* 0 = has tried since */
 	/* as told, for those who look */
@@ -109,8 +112,9 @@ extern void infer_dispatch_init(InferDispatch *d, int nnodes, int nstakes);
 /*
  * Takes weight for up to ask->want units, on trial, and returns for how many.  With ask->wait the
  * process is in the node's line from now on, for what is lacking; without, its place there stays as
- * it was.  *node: which it is.  It is INFER_NOBODY, and nothing is taken, if there is no room for
- * another node or stake: then the process is in no line and must ask again.
+ * it was, and counts as that of these units if they are like those that stand there.  *node: which
+ * it is.  It is INFER_NOBODY, and nothing is taken, if there is no room for another node or stake:
+ * then the process is in no line and must ask again.
  */
 extern int infer_dispatch_take(InferDispatch *d, int process, const InferDispatchAsk *ask,
 							   int64_t now_us, int *node);
