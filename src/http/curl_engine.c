@@ -1,10 +1,10 @@
 /*
- * http/curl_engine.c - libcurl's multi interface behind transport.h.
+ * http/curl_engine.c - the transport: libcurl's multi interface behind transport.h.
  *
- * curl tells us which sockets it watches (on_socket) and when it wants to be called at the latest
- * (on_timer).  The sockets go into our epoll, whose one descriptor the owner of the transport
- *sleeps on; the time becomes the deadline it sleeps until.  infer_transport_step() then tells curl
- *what is ready.  This costs the same per request however many are in flight, which curl's own
+ * curl tells us which sockets it watches, and when it wants to be called at the latest: see
+ * curl_multi.c.  The sockets go into our epoll, whose one descriptor the owner of the transport
+ * sleeps on; the time becomes the deadline it sleeps until.  infer_transport_step() then tells curl
+ * what is ready.  This costs the same per request however many are in flight, which curl's own
  * poll-everything interface does not.
  *
  * Where a transfer is:
@@ -16,7 +16,7 @@
  * of its creator.  All signals are blocked while curl may start one, else the thread would run the
  * handlers of a process that has no idea of threads.  A release never waits for such a thread:
  * CURLOPT_QUICK_EXIT makes curl detach it (lib/asyn-thread.c of 7.87 and later), and its memory
- *goes when the resolver at last answers.
+ * goes when the resolver at last answers.
  *
  * Lost wake-ups.  libcurl 7.88 over HTTP/2 now and then leaves the end of an answer in a buffer of
  * its own and waits for a socket that stays silent (seen with sixty answers of 300 kB on one
@@ -34,7 +34,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #define EVENTS_PER_ROUND 64
@@ -79,116 +78,19 @@ infer_monotonic_us(void)
 	return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/*
- * CURLMOPT_SOCKETFUNCTION.  A removal must be honoured at once: the number may come back as another
- * socket before we look again.  -1 makes curl give up the whole multi handle; step() replaces it.
- */
-static int
-on_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
-{
-	InferTransport *transport = arg;
-	unsigned interest;
-
-	if (what == CURL_POLL_REMOVE)
-	{
-		infer_pollset_forget(&transport->pollset, fd);
-		return 0;
-	}
-	interest = ((what & CURL_POLL_IN) != 0 ? INFER_POLL_IN : 0u) |
-			   ((what & CURL_POLL_OUT) != 0 ? INFER_POLL_OUT : 0u);
-	return infer_pollset_watch(&transport->pollset, fd, interest) ? 0 : -1;
-}
-
-/* CURLMOPT_TIMERFUNCTION */
-static int
-on_timer(CURLM *multi, long timeout_ms, void *arg)
-{
-	InferTransport *transport = arg;
-
-	transport->deadline_us =
-		timeout_ms < 0 ? -1 : infer_monotonic_us() + (int64_t) timeout_ms * 1000;
-	return 0;
-}
-
-static bool
-open_multi(InferTransport *transport)
-{
-	CURLM *multi = curl_multi_init();
-
-	if (multi == NULL)
-		return false;
-	transport->multi = multi;
-	transport->deadline_us = -1;
-	transport->nudge_us = -1;
-	transport->connection_limit = transport->max_connections;
-	curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-	curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, transport);
-	curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer);
-	curl_multi_setopt(multi, CURLMOPT_TIMERDATA, transport);
-	curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long) CURLPIPE_MULTIPLEX);
-	curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 0L);
-	curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, transport->connection_limit);
-#if LIBCURL_VERSION_NUM >= 0x081400
-	curl_multi_setopt(multi, CURLMOPT_QUICK_EXIT, 1L);
-#endif
-	return true;
-}
-
-/* Closing connections would call the callbacks again, with nobody left to be told. */
-static void
-close_multi(InferTransport *transport)
-{
-	if (transport->multi == NULL)
-		return;
-	curl_multi_setopt(transport->multi, CURLMOPT_SOCKETFUNCTION, NULL);
-	curl_multi_setopt(transport->multi, CURLMOPT_TIMERFUNCTION, NULL);
-	curl_multi_cleanup(transport->multi);
-	transport->multi = NULL;
-	transport->deadline_us = -1;
-	transport->nudge_us = -1;
-}
-
-/*
- * Not earlier than at first use: the state of TLS must not be inherited by forked processes.  The
- * variable would have curl write the keys of all connections to a file; it looks for it here.
- */
-static bool
-initialise_library(void)
-{
-	static const char key_log[] = "SSLKEYLOGFILE";
-	static bool initialised = false;
-	const char *value;
-	char *kept;
-
-	if (initialised)
-		return true;
-	value = getenv(key_log);
-	kept = value != NULL ? strdup(value) : NULL;
-	if (value != NULL && (kept == NULL || unsetenv(key_log) != 0))
-	{
-		free(kept);
-		return false;
-	}
-	initialised = curl_global_init(CURL_GLOBAL_ALL) == CURLE_OK;
-	if (kept != NULL)
-		(void) setenv(key_log, kept, 1);
-	free(kept);
-	return initialised;
-}
-
 InferTransport *
 infer_transport_create(int max_connections)
 {
 	InferTransport *transport;
 
-	if (!initialise_library())
+	if (!infer_curl_initialise())
 		return NULL;
 
 	transport = calloc(1, sizeof(*transport));
 	if (transport == NULL)
 		return NULL;
 	transport->max_connections = max_connections > 0 ? max_connections : 1;
-	if (!infer_pollset_open(&transport->pollset) || !open_multi(transport))
+	if (!infer_pollset_open(&transport->pollset) || !infer_multi_open(transport))
 	{
 		infer_transport_destroy(transport);
 		return NULL;
@@ -216,7 +118,7 @@ infer_transport_destroy(InferTransport *transport)
 	for (InferTransfer *transfer = transport->running.first; transfer != NULL;
 		 transfer = transfer->next)
 		curl_multi_remove_handle(transport->multi, transfer->easy);
-	close_multi(transport);
+	infer_multi_close(transport);
 	free_all(&transport->running);
 	free_all(&transport->done);
 	free_all(&transport->handed);
@@ -311,9 +213,9 @@ replace_multi(InferTransport *transport)
 		infer_transfer_conclude_internal(transport->running.first, "cannot watch its socket");
 		move_to_done(transport, transport->running.first);
 	}
-	close_multi(transport);
+	infer_multi_close(transport);
 	/* without memory there is no multi handle until submit() finds some */
-	(void) open_multi(transport);
+	(void) infer_multi_open(transport);
 }
 
 static bool
@@ -441,7 +343,7 @@ infer_transport_submit(InferTransport *transport, const InferHttpRequest *reques
 	/* the one used last: its settings, headers and memory are most likely to fit */
 	InferTransfer *transfer = transport->pool.last;
 
-	if (transport->multi == NULL && !open_multi(transport))
+	if (transport->multi == NULL && !infer_multi_open(transport))
 		return NULL;
 	if (transfer != NULL)
 		list_remove(&transport->pool, transfer);

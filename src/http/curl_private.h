@@ -1,11 +1,12 @@
 /*
- * http/curl_private.h - what the five files of the curl engine share.
+ * http/curl_private.h - what the files of the curl engine share.
  *
- * curl_engine.c  the transport: submit, step, release; lists of transfers; deadline
- * curl_easy.c    one transfer's handle: options, callbacks, the latch and the veto
+ * curl_engine.c   the transport: submit, step, release; lists of transfers; deadline
+ * curl_multi.c    its multi handle: birth, callbacks, end
+ * curl_easy.c     one transfer's handle: options, callbacks, the latch and the veto
  * curl_address.c  which address a name stands for
- * curl_tls.c     whom a transfer trusts, and as whom it connects
- * curl_result.c  from CURLcode and what the callbacks saw to InferHttpResult
+ * curl_tls.c      whom a transfer trusts, and as whom it connects
+ * curl_result.c   from CURLcode and what the callbacks saw to InferHttpResult
  *
  * Nothing in a callback may raise, wait, or call back into the library's multi interface.
  */
@@ -115,6 +116,12 @@ struct InferTransport
 
 /* curl_engine.c */
 extern int64_t infer_monotonic_us(void);
+
+/* curl_multi.c; false without memory */
+extern bool infer_curl_initialise(void); /* once a process */
+extern bool infer_multi_open(InferTransport *transport);
+/* No handle of a transfer may be in it any more. */
+extern void infer_multi_close(InferTransport *transport);
 
 /* curl_easy.c */
 extern InferTransfer *infer_transfer_new(void); /* NULL without memory */
