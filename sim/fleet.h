@@ -63,7 +63,7 @@ typedef struct Slot
 	InferDeadModels dead;
 	InferAdmission admission;
 	InferAdmissionNode nodes[FLEET_CLIENTS];
-	int64_t behind_since_us;
+	InferLoading loading;
 	int incarnation; /* 0 = not known */
 	/* counted apart from all that */
 	int live;

@@ -115,10 +115,7 @@ note_incarnation(Fleet *f, Slot *s, int incarnation)
 static void
 note_behind(Fleet *f, Slot *s, bool behind)
 {
-	if (behind && s->behind_since_us == 0)
-		s->behind_since_us = f->now;
-	else if (!behind)
-		s->behind_since_us = 0;
+	infer_loading_hear(&s->loading, behind, f->now);
 	f->seen[SOMETIMES_BEHIND] += behind;
 }
 
@@ -231,6 +228,7 @@ slot_describe(Fleet *f, const Client *c, InferRoutePlace *places)
 		const Slot *s = &f->slots[c->places[i]];
 		bool failed = infer_peer_failed(&s->peer, f->now);
 		bool dead = infer_dead_is(&s->dead, MODEL, c->set_version, f->now);
+		bool loading = infer_loading_since_us(&s->loading, f->now) > 0;
 
 		places[i] = (InferRoutePlace){
 			.server = names[c->places[i]],
@@ -238,10 +236,10 @@ slot_describe(Fleet *f, const Client *c, InferRoutePlace *places)
 			.service_class = "",
 			.weight = 1,
 			.permitted = true,
-			.state = dead                     ? INFER_PLACE_DEAD
-					 : failed                 ? INFER_PLACE_FAILED
-					 : s->behind_since_us > 0 ? INFER_PLACE_BEHIND
-											  : INFER_PLACE_UP,
+			.state = dead      ? INFER_PLACE_DEAD
+					 : failed  ? INFER_PLACE_FAILED
+					 : loading ? INFER_PLACE_BEHIND
+							   : INFER_PLACE_UP,
 			.excluded = infer_queue_excluded(&s->queue, f->now),
 			.outstanding = s->queue.outstanding,
 			.penalty = s->queue.penalty,

@@ -383,6 +383,31 @@ test_fail_P44(void)
 	CHECK(infer_peer_patience_ends_us(&p, now, SEC, 0.5, now + 6 * SEC) == now + 14 * SEC);
 }
 
+/* Who says that it is loading is believed for ten seconds, each time. */
+static void
+test_loading(void)
+{
+	InferLoading l = {0};
+
+	now = 1000 * SEC;
+	CHECK(infer_loading_since_us(&l, now) == 0);
+	CHECK(!infer_loading_hear(&l, false, now));
+	CHECK(!infer_loading_hear(&l, true, now));
+	CHECK(infer_loading_since_us(&l, now + 10 * SEC) == now);
+	CHECK(infer_loading_since_us(&l, now + 10 * SEC + 1) == 0);
+	/* said again in time: it is the same */
+	CHECK(!infer_loading_hear(&l, true, now + 8 * SEC));
+	CHECK(infer_loading_since_us(&l, now + 18 * SEC) == now);
+	/* ... too late: another one */
+	now += 30 * SEC;
+	CHECK(!infer_loading_hear(&l, true, now));
+	CHECK(infer_loading_since_us(&l, now) == now);
+	/* ready, also when nobody has believed it any more */
+	CHECK(infer_loading_hear(&l, false, now + 60 * SEC));
+	CHECK(infer_loading_since_us(&l, now + 60 * SEC) == 0);
+	CHECK(!infer_loading_hear(&l, false, now + 60 * SEC));
+}
+
 int
 main(void)
 {
@@ -394,5 +419,6 @@ main(void)
 	TEST(fail_P42);
 	TEST(fail_P43);
 	TEST(fail_P44);
+	TEST(loading);
 	return tap_done();
 }

@@ -282,7 +282,10 @@ test_gw_3_smart_looks_around(void)
 	CHECK(looks_around() == 0);
 	places[2].in_flight = 0;
 	places[2].doubted = true;
+	places[2].heard_us = NOW - INT64_C(60000000);
 	CHECK(looks_around() == 0);
+	places[2].heard_us--;
+	CHECK(looks_around() > 0);
 	places[2].doubted = false;
 	places[2].excluded = true;
 	CHECK(looks_around() == 0);

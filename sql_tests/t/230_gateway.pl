@@ -38,11 +38,19 @@ my ($rc, $out, $err) = $without->psql('postgres', q{SELECT infer.complete('c', '
 is("$out$err", 't', 'no process: nobody is told at once, for one may be about to come');
 
 # Nor is one that does not move: so does this one, from now on.
-my $still = InferTest::new_node('still', 'pg_inference.gateway = on');
+my $still = InferTest::new_node('still', 'pg_inference.gateway = on', "pg_inference.timer_interval = '100ms'");
 InferTest::connect_mock($still, $mock);
 my $stopped = process($still, 0);
 like($stopped, qr/^\d+$/, 'stopped: it was there');
+my $busy = InferProc->start($still, 'busy', q{SELECT count(infer.complete('c', '[[mock:hang]] busy ' || i)) FROM generate_series(1, 8) i;});
+my $load = sub { return $still->safe_psql('postgres', q{SELECT substring(reason FROM 'load factor (.*)') FROM infer.explain_route('c') WHERE phase = 2}) };
+ok(InferTest::wait_until(30, sub { $still->safe_psql('postgres', 'SELECT max(load_factor) > 0.2 FROM infer.stat_nodes') eq 't' }),
+	'stopped: its node was busy, as far as it saw');
 kill 'STOP', $stopped or die "cannot stop $stopped: $!";
+$still->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $busy->backend . ')');
+$busy->finish;
+ok(InferTest::wait_until(30, sub { $load->() < 0.2 }), 'gw_3: how busy it said a node was is not believed for ever')
+  or diag($load->());
 my $missing = InferProc->start($still, 'missing', q{DO $$
 	DECLARE began timestamptz := clock_timestamp();
 	BEGIN

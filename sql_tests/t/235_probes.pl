@@ -121,6 +121,35 @@ ask(q{ALTER SERVER b OPTIONS (DROP health_path)});
 is(call('b'), 't', 'gw_7: back to the usual path');
 
 # ----------------------------------------------------------------------------------------------
+# gw_3: a server whose calls fail is not healthy while it is left alone. Then its node counts as before, so
+# that a call goes there and sees that it is well again.
+
+{
+	my %shared = (x1 => InferTest::Mock->new('base_ms=1'), rest => InferTest::Mock->new('base_ms=1'));
+	foreach my $name (qw(x1 x2 y1 y2))
+	{
+		my $url = ($shared{$name} // $shared{rest})->url;
+		ask("CREATE SERVER $name FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$url/v1', node '@{[ substr($name, 0, 1) ]}', admission_key '$name')");
+	}
+	ask(q{SELECT infer.create_model('turns', 'complete', 'x1', 'm', strategy => 'rr');
+		SELECT infer.add_placement('turns', s, 'm') FROM unnest('{x2,y1,y2}'::text[]) s});
+	ask(q{SELECT infer.complete('turns', 'x ' || i) FROM generate_series(1, 12) i});
+	my $health = sub { return ask(q{SELECT string_agg(node || health_factor, ' ' ORDER BY node) FROM infer.stat_nodes WHERE node IN ('x', 'y')}) };
+	ok(InferTest::wait_until(30, sub { $health->() eq 'x20 y20' }), 'gw_3: two nodes of two healthy servers') or diag($health->());
+	$shared{x1}->set('fault_500=100');
+	ask("SELECT (infer.try_complete('x1/m', 'broken $_')).reason") foreach 1 .. 3;
+	ok(InferTest::wait_until(30, sub { $health->() eq 'x10 y20' }), 'gw_3: one whose calls fail is not healthy') or diag($health->());
+	$shared{x1}->set('defaults');
+	my $n = 0;
+	ok( InferTest::wait_until(30, sub {
+				$n++;
+				ask("SELECT infer.complete('turns', 'y $n ' || i) FROM generate_series(1, 4) i");
+				return ask(q{SELECT state FROM infer.stat_servers WHERE server = 'x1'}) eq 'up'; }),
+		'gw_3: ... until it has been left alone for long enough, and a call finds that it is well');
+	ask('SELECT infer.drop_model(\'turns\'); DROP SERVER x1, x2, y1, y2');
+}
+
+# ----------------------------------------------------------------------------------------------
 # gw_7, fail_P41: a server is failed when nobody has been able to connect to it for four seconds; not
 # one that comes and goes every second, and not one that only does not answer.
 

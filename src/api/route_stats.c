@@ -195,7 +195,7 @@ put_state(Row *row, const InferRouteEntry *entry, const InferFailing *failing)
 	{
 		word = "behind";
 		why = "loading";
-		since = snapshot->behind_since_us;
+		since = infer_loading_since_us(&snapshot->loading, row->now_us);
 	}
 	row->values[COL_STATE] = CStringGetTextDatum(word);
 	put_text(row, COL_WHY, why);

@@ -60,8 +60,8 @@ infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task, 
 	route->in_flight = snapshot->queue.in_flight;
 	route->limit = limit;
 	route->duration_weight = snapshot->duration_weight;
-	route->node_load = snapshot->node_load;
-	route->node_health = snapshot->node_health;
+	route->node_load = infer_route_knows_node(snapshot, now_us) ? snapshot->node_load : 0;
+	route->node_health = infer_route_knows_node(snapshot, now_us) ? snapshot->node_health : 0;
 }
 
 /* What is known of a place now. */

@@ -91,6 +91,28 @@ infer_peer_patience_ends_us(const InferPeer *p, int64_t began_us, int64_t sustai
 	return patience_us < INT64_MAX - from_us ? from_us + patience_us : INT64_MAX;
 }
 
+/* Loading -------------------------------------------------------------------------------------- */
+
+bool
+infer_loading_hear(InferLoading *l, bool loading, int64_t now_us)
+{
+	bool back = !loading && l->since_us != 0;
+
+	if (!loading)
+		*l = (InferLoading){0};
+	else if (infer_loading_since_us(l, now_us) == 0)
+		l->since_us = now_us;
+	if (loading)
+		l->heard_us = now_us;
+	return back;
+}
+
+int64_t
+infer_loading_since_us(const InferLoading *l, int64_t now_us)
+{
+	return now_us - l->heard_us <= INFER_LOADING_TTL_US ? l->since_us : 0;
+}
+
 /* Dialling ------------------------------------------------------------------------------------- */
 
 int

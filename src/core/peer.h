@@ -1,5 +1,5 @@
 /*
- * core/peer.h - three facts about an address, and when it may be dialled again.
+ * core/peer.h - what is known of an address, and when it may be dialled again.
  *
  * InferPeer: does the address answer?  failures.md 4.4 and 4.5; P41, P43, P44.
  *   available   the normal case, and what an address is of which nothing is known
@@ -21,13 +21,17 @@
  *   Requests that had left already when the first one failed are a burst: their failures count
  *   as one.  A request on a connection that is still open counts as a dial: nobody knows before.
  *
+ * InferLoading: does it say that it is not ready?  It is believed for ten seconds: whoever says it
+ * again is believed again, and where nobody has asked since, a request that asks is served
+ * elsewhere if it still is so.
+ *
  * InferDeadModels: models that a server has said it does not have (404, model not found), so that
  * nobody asks again until the placement changes (version), or a minute has passed: servers load
  * models later.  Refusals of other kinds never get here: 401, 403, 429, 503.  P42.
  *
- * FOR THE CALLER.  Flat, live in shared memory: InferPeer and InferDeadModels under the slot's
- * lock, InferDial under its admission key's.  Nothing here allocates, raises or sleeps.  Time is
- * passed in (monotonic microseconds > 0), and the draw for the jitter.
+ * FOR THE CALLER.  Flat, live in shared memory: all but InferDial under the slot's lock, InferDial
+ * under its admission key's.  Nothing here allocates, raises or sleeps.  Time is passed in
+ * (monotonic microseconds > 0), and the draw for the jitter.
  */
 #ifndef INFER_CORE_PEER_H
 #define INFER_CORE_PEER_H
@@ -70,6 +74,22 @@ extern int64_t infer_peer_patience_us(int64_t sustained_us, double slope, int64_
 /* When one who began to wait then loses patience; INT64_MAX = it does not fail. */
 extern int64_t infer_peer_patience_ends_us(const InferPeer *p, int64_t began_us,
 										   int64_t sustained_us, double slope, int64_t now_us);
+
+/* Loading -------------------------------------------------------------------------------------- */
+
+#define INFER_LOADING_TTL_US INT64_C(10000000)
+
+/* Memory must be zero before the first use. */
+typedef struct InferLoading
+{
+	int64_t since_us; /* 0 = it is ready */
+	int64_t heard_us; /* it said so last */
+} InferLoading;
+
+/* It says whether it is loading.  True: it is ready again. */
+extern bool infer_loading_hear(InferLoading *l, bool loading, int64_t now_us);
+/* Since when it has been loading; 0 = it is not, as far as is known. */
+extern int64_t infer_loading_since_us(const InferLoading *l, int64_t now_us);
 
 /* Dialling ------------------------------------------------------------------------------------- */
 

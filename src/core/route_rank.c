@@ -16,9 +16,10 @@
 #define LOAD_STEPS   10  /* differences of less than a tenth are none */
 #define MUCH_WORSE   2.0 /* a node whose best place scores so much more is no equal */
 #define BAD_PENALTY  1.001
-#define MAX_BAD_NEAR 1    /* more bad ones than this, and distance does not count */
-#define LOOK_SHARE   0.01 /* of the requests look what has become of a node */
-#define OF_LOOK      2    /* what a draw is for; 1 is the versions' */
+#define MAX_BAD_NEAR 1                 /* more bad ones than this, and distance does not count */
+#define LOOK_SHARE   0.01              /* of the requests look what has become of a node */
+#define DOUBT_US     INT64_C(60000000) /* whoever looks in vain may have to fail for it */
+#define OF_LOOK      2                 /* what a draw is for; 1 is the versions' */
 #define OF_NODE      (UINT64_C(1) << 32)
 
 /* What decides between two nodes before strategy does. */
@@ -214,8 +215,8 @@ is_unheard(const InferRouting *routing, const NodeKey *key)
 		const InferRoutePlace *place = &routing->places[i];
 
 		if (infer_route_usable(routing, i) && !routing->bad[i] && !routing->fresh[i] &&
-			routing->decision->places[i].node == key->node && !place->doubted &&
-			place->in_flight == 0)
+			routing->decision->places[i].node == key->node && place->in_flight == 0 &&
+			(!place->doubted || routing->now_us - place->heard_us > DOUBT_US))
 			return true;
 	}
 	return false;

@@ -79,11 +79,12 @@ typedef struct InferRouteSnapshot
 {
 	InferQueueModel queue;
 	InferPeer peer;
-	InferDeadModels dead;  /* by infer_route_model() */
-	int64 behind_since_us; /* > 0: it answers, but is not ready */
+	InferDeadModels dead; /* by infer_route_model() */
+	InferLoading loading;
 	int64 drain_until_us; /* > 0: it takes nothing new, and what is in flight may last until then */
 	uint64 incarnation;   /* hash of it; 0 = not known */
 	int32 duration_weight; /* of the LONG and EPIC requests that it holds */
+	int64 node_us;         /* when these two were worked out; 0 = never yet */
 	float node_load;       /* of its node; 0 = idle, or not known */
 	float node_health;     /* ... 0 = not known */
 } InferRouteSnapshot;
@@ -233,6 +234,8 @@ extern int infer_route_slots(void);
 extern InferRouteRef infer_route_who(int i, Oid *database, Oid *server);
 /* Copies slot i; false: nobody is there. */
 extern bool infer_route_entry(int i, InferRouteEntry *entry);
+/* Is somebody there who works out the factors of nodes? */
+extern bool infer_route_knows_node(const InferRouteSnapshot *snapshot, int64 now_us);
 /* DEAD is for a model of it, and not told here: infer_dead_is(). */
 extern InferPlaceState infer_route_state(const InferRouteSnapshot *snapshot, int64 now_us);
 /* What its answers took: all, and of late. False: outdated ref. */

@@ -93,7 +93,8 @@ read_member(int i, NodeMember *member, int64 now)
 		member->utilisation = slot->utilisation;
 	}
 	infer_route_unlock(i);
-	healthy = healthy && (key < 0 || !infer_admission_failing(key).cools);
+	/* when it has been left alone for long enough, somebody is to go and see */
+	healthy = healthy && (key < 0 || infer_admission_failing(key).next_us == 0);
 	member->health = healthy ? infer_health_weight(service_class) : 0;
 	return used;
 }
@@ -111,7 +112,7 @@ compare_nodes(const void *a, const void *b)
 
 /* Works out the factors of n servers' node, and tells these servers. */
 static void
-refresh_node(const NodeMember *members, int n)
+refresh_node(const NodeMember *members, int n, int64 now)
 {
 	InferLoad load = {{0}, 0};
 	double health = 0;
@@ -129,6 +130,7 @@ refresh_node(const NodeMember *members, int n)
 
 		if (slot == NULL)
 			continue;
+		slot->now.node_us = now;
 		slot->now.node_load = (float) factor;
 		slot->now.node_health = (float) health;
 		infer_route_unlock(members[i].ref.slot);
@@ -152,7 +154,7 @@ infer_route_refresh_nodes(void)
 		end = i + 1;
 		while (end < n && compare_nodes(&members[i], &members[end]) == 0)
 			end++;
-		refresh_node(&members[i], end - i);
+		refresh_node(&members[i], end - i, now);
 	}
 	pfree(members);
 }

@@ -4,7 +4,16 @@
 #include "postgres.h"
 
 #include "pg/clock.h"
+#include "pg/guc.h"
 #include "shmem/route_private.h"
+
+#define MISSED_TICKS 10 /* who has missed so many is not there */
+
+bool
+infer_route_knows_node(const InferRouteSnapshot *snapshot, int64 now_us)
+{
+	return now_us - snapshot->node_us <= MISSED_TICKS * (int64) infer_guc_timer_interval * 1000;
+}
 
 InferPlaceState
 infer_route_state(const InferRouteSnapshot *snapshot, int64 now_us)
@@ -13,7 +22,7 @@ infer_route_state(const InferRouteSnapshot *snapshot, int64 now_us)
 		return INFER_PLACE_DRAINING;
 	if (infer_peer_failed(&snapshot->peer, now_us))
 		return INFER_PLACE_FAILED;
-	if (snapshot->behind_since_us > 0)
+	if (infer_loading_since_us(&snapshot->loading, now_us) > 0)
 		return INFER_PLACE_BEHIND;
 	return INFER_PLACE_UP;
 }

@@ -149,13 +149,8 @@ note_back(InferRouteSlot *slot, int64 now_us)
 void
 infer_route_note_behind(InferRouteSlot *slot, bool behind, int64 now_us)
 {
-	if (behind && slot->now.behind_since_us == 0)
-		slot->now.behind_since_us = now_us;
-	else if (!behind && slot->now.behind_since_us > 0)
-	{
-		slot->now.behind_since_us = 0;
+	if (infer_loading_hear(&slot->now.loading, behind, now_us))
 		note_back(slot, now_us);
-	}
 }
 
 /* What the connection says of the address. */
