@@ -7,6 +7,7 @@ package InferHostile;
 use strict;
 use warnings;
 use IO::Compress::Gzip qw(gzip $GzipError);
+use IO::Select;
 use IO::Socket::INET;
 use JSON::PP;
 use POSIX ();
@@ -52,8 +53,8 @@ sub zipped
 	return $zipped;
 }
 
-# Without end: a head, then the same bytes until the client has enough.
-sub endless { return ([ $_[0] ], $_[1]); }
+# Without end: a head, then the same bytes until the client has enough, with a pause of so many seconds.
+sub endless { return ([ $_[0] ], $_[1], $_[2]); }
 
 # A good answer, with some of its bytes changed, taken out, doubled, or its end cut off. What is done
 # follows from the request alone. The connection is closed behind it.
@@ -79,6 +80,8 @@ sub spoilt
 	$bytes = substr($bytes, 0, $draw->(length $bytes)) if $draw->(5) == 0;
 	return [$bytes];
 }
+
+my $bomb; # made once, for it takes its time
 
 # What is sent: a string and the connection is kept, a list of one and it is closed, a list and a
 # string that is repeated. With the number of inputs.
@@ -109,7 +112,7 @@ my %answers = (
 	chunk_bad => sub { [ head('200 OK', 'Transfer-Encoding: chunked') . "ZZ\r\n{}" ] },
 	chunk_huge => sub { [ head('200 OK', 'Transfer-Encoding: chunked') . 'F' x 17 . "\r\n{}" ] },
 	endless_body => sub { endless(head('200 OK'), ' ' x 65536) },
-	bomb => sub { answer(zipped(' ' x 2**24), '200 OK', 'Content-Encoding: gzip') },
+	bomb => sub { answer($bomb, '200 OK', 'Content-Encoding: gzip') },
 	no_gzip => sub { answer('0123456789', '200 OK', 'Content-Encoding: gzip') },
 	# JSON
 	deep => sub { answer('{"a":' . '[' x 1000000 . ']' x 1000000 . '}') },
@@ -159,11 +162,38 @@ my %answers = (
 	raw_two => sub { answer('{} {}') },
 	raw_escape => sub { answer('{"a":"\u65e5"}') },
 	fuzz => sub { spoilt($_[0], $_[2]) },
-	raw_ok => sub { answer('{"a":1,"a":2}') });
+	raw_ok => sub { answer('{"a":1,"a":2}') },
+	# for probes: what takes its time, and what says which incarnation it is
+	silent => sub { endless('', '', 60) },
+	half_head => sub { endless("HTTP/1.1 200 OK\r\nX-Incar", '', 60) },
+	drip_head => sub { endless('HTTP/1.1 200 OK', "\r", 1) },
+	drip_body => sub { endless(head('200 OK', 'Content-Length: 1000000'), 'x', 1) },
+	gone => sub { [''] },
+	lying_length => sub { endless(head('200 OK', 'Content-Length: 1073741824'), ' ' x 65536) },
+	bomb_503 => sub { answer($bomb, '503 Busy', 'Content-Encoding: gzip') },
+	to_file => sub { answer('', '302 There', 'Location: file:///etc/passwd') },
+	to_metadata => sub { answer('', '307 There', 'Location: http://169.254.169.254/latest') },
+	to_trap => sub { answer('', '301 There', "Location: http://127.0.0.1:$_[2]{trap}/health") },
+	leads_away => sub { answer('', '200 OK', "Refresh: 0; url=http://127.0.0.1:$_[2]{trap}/", "Alt-Svc: h2=\":$_[2]{trap}\"") },
+	says_nul => sub { answer('', '200 OK', "X-Incarnation: a\0b") },
+	says_bytes => sub { answer('', '200 OK', "X-Incarnation: \xff\xfe\xc3") },
+	says_much => sub { answer('', '200 OK', 'X-Incarnation: ' . 'long' x 10000) },
+	says_again => sub { answer('', '200 OK', 'X-Incarnation: ' . Time::HiRes::time()) },
+	says_field => sub { answer('{"id":"\ud800\u0000' . "\xff" . '"}') },
+	metrics_nul => sub { answer("id{a=\"}\"} \0\xff\n") },
+	metrics_cut => sub { answer("id{a=\"") });
+
+# What a GET asks for is the path; /metrics what the server was made with.
+sub probe_of
+{
+	my ($head, $options) = @_;
+	my ($name) = $head =~ m{^GET /(\w+)} or return;
+	return { model => $name eq 'metrics' ? $options->{metrics} // '' : $name, trap => $options->{trap} };
+}
 
 sub serve
 {
-	my ($connection) = @_;
+	my ($connection, $options) = @_;
 	my $buffer = '';
 	$connection->autoflush(1);
 	while (1)
@@ -171,22 +201,28 @@ sub serve
 		until ($buffer =~ /\r\n\r\n/) { sysread($connection, $buffer, 65536, length $buffer) or return; }
 		my ($head, $rest) = $buffer =~ /^(.*?\r\n\r\n)(.*)$/s;
 		my ($length) = $head =~ /^content-length: *(\d+)/im;
-		while (length($rest) < $length) { sysread($connection, $rest, 65536, length $rest) or return; }
-		my $request = decode_json(substr($rest, 0, $length));
-		$buffer = substr($rest, $length);
+		while (length($rest) < ($length // 0)) { sysread($connection, $rest, 65536, length $rest) or return; }
+		my $request = probe_of($head, $options) // decode_json(substr($rest, 0, $length));
+		$buffer = substr($rest, $length // 0);
 		my $inputs = ref $request->{input} eq 'ARRAY' ? @{ $request->{input} } : 1;
 		my $does = $answers{ $request->{model} } or return;
 		my ($key) = $head =~ /^authorization: *bearer +(\S+)/im;
-		my ($sent, $again) = $does->($inputs, $key // '', $request);
+		my ($sent, $again, $pause) = $does->($inputs, $key // '', $request);
 		print $connection ref $sent ? $sent->[0] : $sent or return;
-		while (defined $again) { print $connection $again or return; }
+		while (defined $again)
+		{
+			return if $pause && IO::Select->new($connection)->can_read($pause); # the client has gone
+			print $connection $again or return;
+		}
 		return if ref $sent;
 	}
 }
 
+# Options, for probes: metrics (the name of an answer), trap (a port that redirects lead to).
 sub new
 {
-	my ($class) = @_;
+	my ($class, %options) = @_;
+	$bomb //= zipped('{"id":"' . 'x' x 2**24 . '"}');
 	my $listener =
 	  IO::Socket::INET->new(Listen => 128, LocalAddr => '127.0.0.1', Proto => 'tcp', ReuseAddr => 1)
 	  or die "cannot listen: $!";
@@ -203,7 +239,7 @@ sub new
 			if (defined $child && $child == 0)
 			{
 				close $listener;
-				eval { serve($connection) };
+				eval { serve($connection, \%options) };
 				POSIX::_exit(0);
 			}
 			close $connection;

@@ -28,6 +28,7 @@ typedef struct InferWatch
 {
 	InferRouteRef ref; /* whom all the rest is about */
 	bool ended;        /* probed at least once */
+	bool slow;         /* ... and the last one took long */
 	int64 next_us;     /* when the next probe is due */
 	bool other_path;   /* its usual path is not there */
 	InferNameWatch name;

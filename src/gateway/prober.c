@@ -16,6 +16,10 @@
  * API has.  Which incarnation answers is in that answer, or, where it is a metric, in one more,
  * which is asked for after each probe that was answered.
  *
+ * There are places for so many probes at a time.  Most of them end at once; those that took their
+ * time when they were last made share half of the places and take turns, so that servers which do
+ * not answer keep nobody waiting but each other.
+ *
  * Which probe of which server: the transfer carries its watch, and the watch says whom it is about.
  * A slot that has become another server's drops the probe of the first.
  */
@@ -31,6 +35,8 @@
 #include "utils/memutils.h"
 
 #define MAX_PROBES        64 /* at a time; the others wait for their turn */
+#define MAX_SLOW          (MAX_PROBES / 2)
+#define SLOW_US           500000
 #define ANSWER_MAX        (64 * 1024)
 #define ANSWER_TIMEOUT_MS 10000 /* a probe that takes longer says nothing more */
 #define USUAL_PATH        "/health"
@@ -48,6 +54,8 @@ static InferWatch *watches; /* by slot */
 static InferWatchCounts counts;
 static int64 next_look_us; /* at the route table */
 static bool some_wait;     /* for a running probe's end */
+static int first_slot;     /* whose turn it is */
+static int slow_running;   /* probes of servers that are slow */
 
 void
 infer_prober_init(void)
@@ -74,8 +82,10 @@ infer_prober_counts(void)
 static void
 drop_probe(InferWatch *watch)
 {
-	if (watch->transfer != NULL)
-		infer_transfer_release(transport, watch->transfer);
+	if (watch->transfer == NULL)
+		return;
+	slow_running -= watch->slow;
+	infer_transfer_release(transport, watch->transfer);
 	watch->transfer = NULL;
 }
 
@@ -176,7 +186,10 @@ send_request(InferWatch *watch, const InferRouteEntry *entry, const InferSecrets
 	infer_resolver_prepare(&watch->name, entry, watch->sent_us, &request);
 	request.timeout_ms += request.connect_timeout_ms;
 	watch->transfer = infer_transport_submit(transport, &request);
-	return watch->transfer != NULL ? INFER_REASON_NONE : INFER_REASON_INTERNAL;
+	if (watch->transfer == NULL)
+		return INFER_REASON_INTERNAL;
+	slow_running += watch->slow;
+	return INFER_REASON_NONE;
 }
 
 /* Asks the server, under the rules that calls have.  Another reason than NONE: it was not asked. */
@@ -288,6 +301,7 @@ take_end(InferWatch *watch, const InferRouteEntry *entry, int64 now)
 	else
 		finish_probe(watch, entry, now);
 	drop_probe(watch);
+	watch->slow = now - watch->sent_us >= SLOW_US;
 	if (follows)
 		start_metrics(watch, entry);
 }
@@ -348,38 +362,60 @@ count_server(const InferRouteEntry *entry, int64 now)
 	counts.behind += state == INFER_PLACE_BEHIND;
 }
 
-/* Starts what is due in the whole table; sets when to look again. */
+static bool
+has_place(const InferWatch *watch)
+{
+	return infer_transport_running(transport) < MAX_PROBES &&
+		   (!watch->slow || slow_running < MAX_SLOW);
+}
+
+/* Starts the slot's probe if it is due. False: it has to wait for a place. */
+static bool
+look_at(int i, int64 now)
+{
+	InferRouteEntry entry;
+	InferWatch *watch;
+	int64 due;
+
+	if (!infer_route_entry(i, &entry))
+	{
+		drop_probe(&watches[i]);
+		return true;
+	}
+	watch = watch_of(&entry);
+	if (!is_watched(&entry, now))
+		return true;
+	count_server(&entry, now);
+	if (watch->transfer != NULL)
+		return true;
+	due = due_us(watch, &entry);
+	if (due > now)
+		next_look_us = Min(next_look_us, due);
+	else if (has_place(watch))
+		start_probe(watch, &entry, now);
+	else
+		return false;
+	return true;
+}
+
+/* Starts what is due in the whole table; sets when to look again, and who is first then. */
 static void
 look_around(int64 now)
 {
-	InferRouteEntry entry;
+	int slots = infer_route_slots();
+	int first = first_slot;
 
 	next_look_us = now + LOOK_AGAIN_US;
 	some_wait = false;
 	counts = (InferWatchCounts){0};
-	for (int i = 0; i < infer_route_slots(); i++)
+	for (int n = 0; n < slots; n++)
 	{
-		InferWatch *watch;
-		int64 due;
+		int i = (first + n) % slots;
 
-		if (!infer_route_entry(i, &entry))
-		{
-			drop_probe(&watches[i]);
+		if (look_at(i, now) || some_wait)
 			continue;
-		}
-		watch = watch_of(&entry);
-		if (!is_watched(&entry, now))
-			continue;
-		count_server(&entry, now);
-		if (watch->transfer != NULL)
-			continue;
-		due = due_us(watch, &entry);
-		if (due > now)
-			next_look_us = Min(next_look_us, due);
-		else if (infer_transport_running(transport) < MAX_PROBES)
-			start_probe(watch, &entry, now);
-		else
-			some_wait = true;
+		some_wait = true;
+		first_slot = i;
 	}
 	next_look_us = Max(next_look_us, now + LOOK_PAUSE_US);
 	infer_transport_step(transport);
