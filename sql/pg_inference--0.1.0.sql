@@ -792,6 +792,11 @@ COMMENT ON COLUMN infer.stat_admission.failing_since IS 'the first of them; NULL
 COMMENT ON COLUMN infer.stat_admission.cooldown_until IS 'the server is left alone until then, when one request is sent to see how it is; NULL: it is not, or that request is due';
 COMMENT ON COLUMN infer.stat_admission.last_failure IS 'why the last of them failed, also when the server has been well since; NULL: none has';
 COMMENT ON COLUMN infer.stat_admission.retry_after_until IS 'until then nothing is sent, for the server asked for a pause; NULL: now';
+COMMENT ON COLUMN infer.stat_admission.retries IS 'attempts that followed a failed one';
+COMMENT ON COLUMN infer.stat_admission.retries_denied IS 'attempts that retry_budget did not allow';
+COMMENT ON COLUMN infer.stat_admission.abandoned_not_admitted IS 'requests given up before their answer came (a cancel, a LIMIT, an error elsewhere) that provably did not run';
+COMMENT ON COLUMN infer.stat_admission.abandoned_maybe_executed IS 'those of them that may have run';
+COMMENT ON COLUMN infer.stat_admission.abandoned_executed IS 'those of them that had run';
 COMMENT ON FUNCTION infer._stat_models() IS
 	'Source of the view infer.stat_models';
 COMMENT ON VIEW infer.stat_models IS
