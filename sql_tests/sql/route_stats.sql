@@ -45,9 +45,15 @@ SELECT server, since <= now() AND since > now() - interval '1 hour' AS since, la
     admission_key, generation > 0 AS generation, service_class, incarnation, incarnations, hedges_sent, hedges_won, late
   FROM infer.stat_servers WHERE database = current_database() AND server LIKE 'infer\_r_' ORDER BY server;
 
--- left alone after failures: as failed as one that does not answer
+-- left out because it has refused; left alone after failures: as failed as one that does not answer
+\! mock set retry_after=50
+SELECT reason FROM infer.try_complete('infer_r2/m', '[[mock:429]]', '{}', '{"max_attempts": 1}');
+\! mock set retry_after=0
+SET pg_inference.failure_cooldown = '1h';
 SELECT count(reason) FROM generate_series(1, 3) AS i, infer.try_complete('infer_r3/m', 'refused ' || i, '{}', '{"max_attempts": 1}');
-SELECT server, state, why, since <= now() AS since FROM infer.stat_servers
+RESET pg_inference.failure_cooldown;
+SELECT server, state, why, since <= now() AS since, cooldown_until > now() + interval '10 min' AS cools,
+    excluded_until > now() + interval '10 s' AS excluded, errors FROM infer.stat_servers
   WHERE database = current_database() AND server LIKE 'infer\_r_' ORDER BY server;
 SELECT * FROM nodes;
 
@@ -79,7 +85,9 @@ ALTER SERVER infer_r2 OPTIONS (SET url 'http://127.0.0.1:1/v1');
 ALTER SERVER infer_r3 RENAME TO infer_r4;
 SELECT infer.complete('infer_r1/m', 'two') IS NOT NULL AS answered;
 SELECT reason FROM infer.try_complete('infer_r2/m', 'elsewhere', '{}', '{"max_attempts": 1}');
+SET pg_inference.failure_patience = 0;
 SELECT count(reason) FROM infer.try_complete('infer_r4/m', 'renamed', '{}', '{"max_attempts": 1}');
+RESET pg_inference.failure_patience;
 SELECT server, node, answers, failures > 0 AS failures FROM seen;
 SELECT s.server, s.generation = b.generation AS same FROM infer.stat_servers AS s JOIN before AS b USING (server)
   WHERE s.database = current_database() ORDER BY server;
