@@ -117,6 +117,15 @@ test_fail_P54(void)
 	CHECK(infer_hedge_take(&h, true));
 	infer_hedge_untake(&h);
 	CHECK(h.budget == 102 && h.multiplier == INFER_HEDGE_ONE && h.sent == 0);
+	/* what it has become in the meantime stays within its bounds */
+	answers(3000);
+	CHECK(h.budget == INFER_HEDGE_MOST && h.multiplier == INFER_HEDGE_ONE);
+	CHECK(infer_hedge_take(&h, true) && infer_hedge_take(&h, true));
+	answers(INFER_HEDGE_COPY + 100);
+	infer_hedge_untake(&h);
+	CHECK(h.budget == INFER_HEDGE_MOST && h.multiplier == INFER_HEDGE_ONE && h.sent == 1);
+	infer_hedge_untake(&h);
+	CHECK(h.budget == INFER_HEDGE_MOST && h.multiplier == INFER_HEDGE_ONE && h.sent == 0);
 }
 
 int

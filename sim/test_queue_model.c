@@ -230,6 +230,10 @@ test_queue_units(void)
 	request(INFER_QUEUE_FAILED, INFER_TASK_CHAT, 0, 5 * SEC);
 	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 10) == 100 * MS);
 	CHECK(infer_queue_latency_us(&m, INFER_TASK_CHAT, 0) == 5 * SEC);
+	/* a failed batch of a known size counts by the row as well */
+	request(INFER_QUEUE_CLEAN, INFER_TASK_EMBED, 10, 20 * MS);
+	request(INFER_QUEUE_FAILED, INFER_TASK_EMBED, 10, 80 * MS);
+	CHECK(infer_queue_latency_us(&m, INFER_TASK_EMBED, 50) == 400 * MS);
 	/* nothing known of units yet */
 	request(INFER_QUEUE_CLEAN, INFER_TASK_CALL, 0, 30 * MS);
 	CHECK(infer_queue_latency_us(&m, INFER_TASK_CALL, 7) == 30 * MS);

@@ -37,6 +37,18 @@ test_gw_5_stage_limits(void)
 	rule.stage2_retries = 0;
 	all_fail(INFER_REASON_CONNECT_FAILED, NA);
 	CHECK(same(run(), "a1 a2 last"));
+	/* so many of the same node, and so many of others */
+	two_by_two();
+	places[2].node = places[3].node = places[0].node;
+	rule.stage1_retries = 2;
+	all_fail(INFER_REASON_CONNECT_FAILED, NA);
+	CHECK(same(run(), "a1 a2 b1 last"));
+	two_by_two();
+	for (int i = 1; i < nplaces; i++)
+		places[i].node = places[i].server;
+	rule.stage2_retries = 2;
+	all_fail(INFER_REASON_CONNECT_FAILED, NA);
+	CHECK(same(run(), "a1 a2 b1 last"));
 }
 
 static void
@@ -112,6 +124,7 @@ test_gw_5_retry_after(void)
 {
 	two_by_two();
 	nplaces = 2;
+	rule.retry.max_attempts = 9;
 	all_fail(INFER_REASON_OVERLOADED, NA);
 	outcomes[0].retry_after_us = 3000 * MS;
 	outcomes[1].retry_after_us = 2000 * MS;
@@ -122,6 +135,15 @@ test_gw_5_retry_after(void)
 	send_first();
 	next();
 	CHECK(step.action == INFER_STAGES_WAIT && step.until_us - now_us == 2000 * MS);
+	/* what they wanted in the last round is over */
+	now_us = step.until_us;
+	outcomes[0].retry_after_us = outcomes[1].retry_after_us = 4000 * MS;
+	next();
+	send_first();
+	next();
+	send_first();
+	next();
+	CHECK(step.action == INFER_STAGES_WAIT && step.until_us - now_us == 4000 * MS);
 
 	two_by_two();
 	nplaces = 2;

@@ -203,6 +203,7 @@ static void
 test_rpc_A18(void)
 {
 	start(16, 64, 1, 1);
+	group(1, 1000); /* the baseline: it is the fastest that counts */
 	for (int g = 0; g < 10; g++)
 		for (int i = 0; i < 8; i++)
 			infer_window_sample(&w, i == g % 8 ? 1000 : 50000 + 1000 * i, LIMIT());
@@ -488,6 +489,24 @@ test_window_means(void)
 	CHECK(LIMIT() > 128);
 }
 
+/* What is compared is the mean less two standard errors, over as many answers as the window has. */
+static void
+test_window_means_exactly(void)
+{
+	InferWindowConfig config = {.start = 16, .max = 256, .min = 1, .step_coef = 1, .means = true};
+
+	infer_window_init(&w, &config);
+	for (int i = 0; i < 32; i++) /* twice as many for the first baseline */
+		infer_window_sample(&w, 1600, 16);
+	CHECK(w.count == 0 && w.baseline == 1600);
+	for (int i = 0; i < 16; i++)
+		infer_window_sample(&w, i % 2 == 0 ? 1000 : 5000, 16);
+	/* 3000 less 2 x 2000 / 4, so 0.8 of 16 and the root of it */
+	CHECK(w.count == 0 && fabs(w.size - 16.8) < 1e-9);
+	/* the plain mean of both groups */
+	CHECK(w.baseline == 2300);
+}
+
 /* Rule 7: latency stops at the floor, overload does not. */
 static void
 test_window_latency_floor(void)
@@ -546,6 +565,7 @@ main(void)
 	TEST(window_idle);
 	TEST(window_slow_start);
 	TEST(window_means);
+	TEST(window_means_exactly);
 	TEST(window_latency_floor);
 	return tap_done();
 }
