@@ -27,6 +27,8 @@ const char *const fleet_sometimes_names[SOMETIMES_COUNT] = {
 	[SOMETIMES_STALE_SET] = "no server with the model",
 	[SOMETIMES_AMBIGUOUS_RETRY] = "retry of what may have been executed",
 	[SOMETIMES_EXECUTED_TWICE] = "executed twice",
+	[SOMETIMES_KEY_REPEATED] = "retry for its key alone",
+	[SOMETIMES_KEY_KNOWN] = "known by its key, and not executed again",
 	[SOMETIMES_BLOCKED] = "blocked by ambiguity",
 	[SOMETIMES_BLOCKED_COPY_WINS] = "blocked, and the copy wins",
 	[SOMETIMES_COPY] = "copy",
@@ -60,6 +62,7 @@ const char *const fleet_mutation_names[FLEET_MUTATIONS] = {
 	[FLEET_LEARNS_NOTHING] = "an incarnation inherits",
 	[FLEET_LAGS_FOR_EVER] = "late losers without a bound",
 	[FLEET_LATE_EARNS] = "late losers earn",
+	[FLEET_KEYS_TRAVEL] = "any server for a key that one knows",
 };
 
 Fleet *

@@ -43,6 +43,7 @@ typedef struct Machine
 	bool broken;  /* fails all it is asked; its health says that it is well */
 	bool amnesic; /* does not have the model */
 	bool gloomy;  /* its health says that it is not ready; it is */
+	bool honours; /* runs what comes with the same key once */
 	double slow;  /* answers take so many times as long */
 	int64_t loading_until_us;
 	int64_t booted_us; /* 0 = not in this run */
@@ -115,13 +116,17 @@ typedef struct Entry
 	int max_attempts;
 	bool hedges;
 	bool by_reference;
+	bool keyed; /* its requests have a key */
 	int64_t begun_us;
 	int64_t ended_us; /* -1 = not yet */
 	int primaries;
 	int copies;
 	int executions;
-	bool ambiguous; /* an attempt ended so that it may have been executed */
-	bool failed;    /* an attempt has failed */
+	uint32_t known_to; /* machines that have its key, and what came of it */
+	bool ambiguous;    /* an attempt ended so that it may have been executed */
+	uint32_t kept_by;  /* ... and these machines, where one did, would know it by its key */
+	bool forgotten;    /* ... but one did elsewhere */
+	bool failed;       /* an attempt has failed */
 	bool success;
 	bool cancelled;       /* or its process was killed */
 	bool wrong;           /* its reference was answered by another incarnation */
@@ -204,6 +209,8 @@ typedef enum Sometimes
 	SOMETIMES_STALE_SET,
 	SOMETIMES_AMBIGUOUS_RETRY,
 	SOMETIMES_EXECUTED_TWICE,
+	SOMETIMES_KEY_REPEATED,
+	SOMETIMES_KEY_KNOWN,
 	SOMETIMES_BLOCKED,
 	SOMETIMES_BLOCKED_COPY_WINS,
 	SOMETIMES_COPY,
@@ -241,7 +248,8 @@ typedef enum FleetMutation
 	FLEET_ANY_INCARNATION,  /* for a reference */
 	FLEET_LEARNS_NOTHING,   /* another incarnation inherits what the last one was known by */
 	FLEET_LAGS_FOR_EVER,
-	FLEET_LATE_EARNS, /* late losers pay for copies */
+	FLEET_LATE_EARNS,  /* late losers pay for copies */
+	FLEET_KEYS_TRAVEL, /* what one server knows by its key, it is thought, all do */
 	FLEET_MUTATIONS
 } FleetMutation;
 
@@ -288,6 +296,7 @@ typedef struct Fleet
 	double hedges;
 	double permits_ambiguous;
 	double never_retries;
+	double keyed;
 	const char *locality;
 	int64_t healed_us;  /* everything is well from then on */
 	int64_t settled_us; /* ... and known to be */

@@ -85,6 +85,7 @@ begin(Fleet *f, int which)
 	entry->policy = c->rule.retry.policy;
 	entry->max_attempts = c->rule.retry.max_attempts;
 	entry->hedges = happens(f, f->hedges);
+	entry->keyed = happens(f, f->keyed);
 	if (f->mutation == FLEET_RETRIES_ANYTHING)
 		c->rule.retry.policy = INFER_RETRY_AMBIGUOUS;
 	choose_places(f, c, entry);
@@ -185,6 +186,7 @@ send_first_or_retry(Fleet *f, int which, int place, const InferPermit *permit,
 							  before.attempts == 0 ? INFER_ATTEMPT_FIRST : INFER_ATTEMPT_RETRY);
 
 	f->seen[SOMETIMES_AMBIGUOUS_RETRY] += f->ledger[c->call].ambiguous;
+	f->seen[SOMETIMES_KEY_REPEATED] += before.by_key;
 	f->seen[SOMETIMES_PROBE] += f->step.probe;
 	f->ledger[c->call].primaries++;
 	slot_send(f, attempt, permit);
@@ -449,11 +451,20 @@ disappoint(Fleet *f, const Attempt *a, const InferFinding *finding)
 {
 	Client *c = &f->clients[a->client];
 	Entry *entry = &f->ledger[a->call];
-	InferStagesOutcome outcome = {
-		.finding = *finding, .declined = a->loading, .retry_after_us = a->retry_after_us};
+	InferStagesOutcome outcome = {.finding = *finding,
+								  .declined = a->loading,
+								  .key_honoured = entry->keyed && f->machines[a->machine].honours,
+								  .retry_after_us = a->retry_after_us};
 
 	entry->failed = true;
-	entry->ambiguous |= finding->execution != INFER_NOT_ADMITTED;
+	if (finding->execution != INFER_NOT_ADMITTED)
+	{
+		entry->ambiguous = true;
+		entry->kept_by |= outcome.key_honoured ? 1u << a->machine : 0;
+		entry->forgotten |= !outcome.key_honoured;
+	}
+	if (outcome.key_honoured && f->mutation == FLEET_KEYS_TRAVEL)
+		c->rule.retry.policy = INFER_RETRY_AMBIGUOUS;
 	infer_stages_ended(&c->stages, &c->rule, a->place, &outcome, f->now);
 	f->seen[SOMETIMES_BLOCKED] += entry->ambiguous && c->stages.blocked;
 	client_schedule(f, a->client, f->now);

@@ -3,8 +3,9 @@
  *
  * proof            what is said not to have been executed was not, then or later; what is said to
  *                  have been was; for each attempt, and for each call as a whole
- * permission       nothing starts after a failure that the call does not permit to be repeated; at
- *                  most max_attempts, and one copy, of a first attempt, if the call permits it
+ * permission       nothing starts after a failure that the call does not permit to be repeated, but
+ *                  where it is known by its key; at most max_attempts, and one copy, of a first
+ *                  attempt, if the call permits it
  * executions       at most one of a call that permits no more, and one for its copy
  * budget           one copy for twenty answers without one
  * reservations     in flight are those that were started and have not ended, at any time; the
@@ -99,7 +100,8 @@ check_start(Fleet *f, const Client *c, const InferRoutePlace *places, int place,
 
 	if (entry->failed && entry->policy == INFER_RETRY_NEVER)
 		fleet_violation(f, "a retry of a call that forbids them");
-	if (entry->ambiguous && entry->policy != INFER_RETRY_AMBIGUOUS)
+	if (entry->ambiguous && entry->policy != INFER_RETRY_AMBIGUOUS &&
+		(entry->forgotten || (entry->kept_by & 1u << c->places[place]) == 0))
 		fleet_violation(f, "it may have been executed, and is sent again");
 	if (kind == INFER_ATTEMPT_COPY)
 	{

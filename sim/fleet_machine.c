@@ -34,10 +34,18 @@ static void
 execute(Fleet *f, int which)
 {
 	Attempt *a = &f->attempts[which];
+	Entry *entry = &f->ledger[a->call];
+	uint32_t here = 1u << a->machine;
 
 	a->executed = true;
 	a->incarnation = f->machines[a->machine].incarnation;
-	if (++f->ledger[a->call].executions == 2)
+	if (entry->keyed && f->machines[a->machine].honours && (entry->known_to & here) != 0)
+	{
+		f->seen[SOMETIMES_KEY_KNOWN]++;
+		return;
+	}
+	entry->known_to |= here;
+	if (++entry->executions == 2)
 		f->seen[SOMETIMES_EXECUTED_TWICE]++;
 }
 

@@ -111,6 +111,7 @@ random_machines(Fleet *f)
 		m->base_us = 30000.0 + random_unit(r) * random_unit(r) * 400000;
 		m->sigma = random_below(r, 2) * random_unit(r) * 0.8;
 		m->net_us = 50 + random_below(r, 3000);
+		m->honours = random_below(r, 2) == 0;
 	}
 }
 
@@ -140,6 +141,7 @@ fleet_random(uint64_t seed, FleetMutation mutation)
 	f->hedges = random_below(r, 2) * 0.7;
 	f->permits_ambiguous = random_unit(r) * 0.6;
 	f->never_retries = 0.05;
+	f->keyed = random_below(r, 2) * 0.5;
 	for (int i = 0; i < nclients; i++)
 		fleet_client(f, -1, (1 + random_below(r, 100)) * MS);
 	for (int i = random_below(r, 6); i >= 0; i--)

@@ -299,6 +299,81 @@ test_fail_P56_ambiguity_blocks(void)
 	CHECK(same(run(), "a1 a2 ok"));
 }
 
+/* What only its key permits goes to the server that knows the key. */
+static void
+test_fail_P55_keys(void)
+{
+	two_by_two();
+	fails(0, INFER_REASON_DISCONNECTED, ME);
+	outcomes[0].key_honoured = true;
+	CHECK(same(run(), "a1 ~ a1 ~ a1 ~ a1 last"));
+	CHECK(infer_stages_execution(&s) == ME);
+
+	/* ... also when another one was asked before; and not when it is refused there */
+	two_by_two();
+	fails(0, INFER_REASON_CONNECT_FAILED, NA);
+	fails(1, INFER_REASON_SERVER_ERROR, ME);
+	outcomes[1].key_honoured = true;
+	next();
+	send_first();
+	next();
+	send_first();
+	fails(1, INFER_REASON_OVERLOADED, NA);
+	outcomes[1].retry_after_us = 3000 * MS;
+	CHECK(s.by_key);
+	next();
+	CHECK(step.action == INFER_STAGES_WAIT);
+	now_us = step.until_us;
+	next();
+	send_first();
+	next();
+	CHECK(step.action == INFER_STAGES_WAIT && step.until_us - now_us == 3000 * MS);
+	now_us = step.until_us;
+	fails(1, INFER_REASON_NONE, NA);
+	CHECK(same(run(), "a1 a2 a2 a2 ok"));
+
+	/* one that does not honour it knows nothing; nor is a key needed where all is permitted */
+	two_by_two();
+	fails(0, INFER_REASON_CONNECT_FAILED, NA);
+	outcomes[0].key_honoured = true;
+	fails(1, INFER_REASON_DISCONNECTED, ME);
+	CHECK(same(run(), "a1 a2 last"));
+	two_by_two();
+	rule.retry.policy = INFER_RETRY_AMBIGUOUS;
+	fails(0, INFER_REASON_DISCONNECTED, ME);
+	outcomes[0].key_honoured = true;
+	CHECK(same(run(), "a1 a2 ok") && !s.by_key);
+	two_by_two();
+	rule.retry.policy = INFER_RETRY_NEVER;
+	fails(0, INFER_REASON_DISCONNECTED, ME);
+	outcomes[0].key_honoured = true;
+	CHECK(same(run(), "a1 last"));
+
+	/* it still runs: known to who honours the key, and fatal elsewhere */
+	two_by_two();
+	fails(0, INFER_REASON_CONFLICT, ME);
+	outcomes[0].key_honoured = true;
+	rule.retry.max_attempts = 2;
+	CHECK(same(run(), "a1 ~ a1 last"));
+	two_by_two();
+	fails(0, INFER_REASON_CONFLICT, ME);
+	CHECK(same(run(), "a1 last") && s.ended);
+
+	/* it is down now: waited for, and probed; the others are not asked */
+	two_by_two();
+	fails(0, INFER_REASON_DISCONNECTED, ME);
+	outcomes[0].key_honoured = true;
+	next();
+	send_first();
+	places[0].state = INFER_PLACE_FAILED;
+	next();
+	CHECK(step.action == INFER_STAGES_WAIT && step.on_change);
+	now_us = step.until_us;
+	next();
+	CHECK(step.action == INFER_STAGES_SEND && step.probe && step.n_order == 1 &&
+		  step.order[0] == 0);
+}
+
 /* The first place fails while its copy is at the second one. */
 static void
 lose_before_the_copy(void)
@@ -331,6 +406,29 @@ test_fail_P56_copy_under_way(void)
 	CHECK(step.action == INFER_STAGES_HOLD);
 	infer_stages_ended(&s, &rule, 1, &outcomes[1], now_us);
 	CHECK(same(run(), "last") && infer_stages_execution(&s) == ME);
+
+	/* both may have run, and both would know: the first one to be lost is asked again */
+	two_by_two();
+	fails(0, INFER_REASON_DISCONNECTED, ME);
+	fails(1, INFER_REASON_DISCONNECTED, ME);
+	outcomes[0].key_honoured = outcomes[1].key_honoured = true;
+	lose_before_the_copy();
+	CHECK(step.action == INFER_STAGES_HOLD);
+	infer_stages_ended(&s, &rule, 1, &outcomes[1], now_us);
+	fails(0, INFER_REASON_NONE, NA);
+	CHECK(same(run(), "~ a1 ok"));
+	/* ... but not when one of them would not */
+	for (int knows = 0; knows < 2; knows++)
+	{
+		two_by_two();
+		fails(0, INFER_REASON_DISCONNECTED, ME);
+		fails(1, INFER_REASON_DISCONNECTED, ME);
+		outcomes[knows].key_honoured = true;
+		lose_before_the_copy();
+		CHECK(step.action == INFER_STAGES_HOLD);
+		infer_stages_ended(&s, &rule, 1, &outcomes[1], now_us);
+		CHECK(same(run(), "last") && infer_stages_execution(&s) == ME);
+	}
 
 	/* no copy of what is blocked, and none of a retry */
 	two_by_two();
@@ -481,6 +579,7 @@ main(void)
 	TEST(gw_5_last_failure);
 	TEST(gw_5_priority);
 	TEST(gw_5_declined);
+	TEST(fail_P55_keys);
 	TEST(fail_P56_ambiguity_blocks);
 	TEST(fail_P56_copy_under_way);
 	TEST(fail_P57_probe_after_all_failed);

@@ -368,6 +368,11 @@ is(outcome('"max_attempts": 3'), 'server_error|maybe_executed|1|1', 'idempotency
 given('fault_500=100');
 is(outcome(qq{"max_attempts": 3, "retry": "never", $key}),
 	'server_error|maybe_executed|1|1', 'idempotency: nor where nothing may be');
+given('fault_lost=100');
+then_after(4, 'fault_lost=0');
+($out) = kept("RESET pg_inference.delivery; $cut", 'a budget, with keys that are known');
+like($out, qr/^cut\|0\|2$/m, 'idempotency: what may have run is not said in other words for its key');
+is($mock->stat('requests'), 1, 'idempotency: ... so the rest of a batch that was cut is not sent');
 ask('ALTER SERVER mock OPTIONS (DROP idempotency)');
 
 # ----------------------------------------------------------------------------------------------

@@ -178,12 +178,43 @@ is(outcome('server, reason, attempts', $m, 'again', '"retry": "ambiguous"', $wan
 	"a2.$n||2", '... but with retry ambiguous it is');
 is(requests(), '2 1 0 0', '... and nobody else was asked');
 
-# nor does a key help that only the other one has seen
+# what has an idempotency key goes again to the server that has seen it, and to no other one
+sub keys_seen { my $stats = $mock{ $_[0] }->stats; return "$stats->{request_ids} keys, $stats->{duplicate_request_ids} again"; }
 given(a1 => ['fault_lost=100']);
 $m = model('complete', idempotency => 'honoured');
-is( outcome('reason, attempts', $m, 'with a key', '"idempotency_key": true', preferring($m, qw(a1 a2))),
-	'disconnected|1', 'fail_P55: a server knows no keys that another one has seen');
-is(requests(), '1 0 0 0', '... so it is not asked');
+is( outcome('reason, execution, attempts', $m, 'with a key', '"idempotency_key": true', preferring($m, qw(a1 a2))),
+	'disconnected|maybe_executed|4', 'fail_P55: what may have run is repeated where its key is known');
+is(requests() . ', ' . keys_seen('a1'), '4 0 0 0, 1 keys, 3 again', '... under that key, and nobody else is asked');
+given(a1 => ['fault_lost=100']);
+$m = model('complete', idempotency => 'honoured');
+is(outcome('reason, attempts', $m, 'without a key', preferring($m, 'a1')), 'disconnected|1', '... but not without one');
+given(a1 => \@refuse, a2 => ['fault_500=100']);
+$m = model('complete', idempotency => 'honoured');
+my $keyed = InferProc->start($node, 'keyed', "SELECT server || ' ' || attempts FROM infer.try_complete('$m', 'keyed', '{}', '{"
+	. join(', ', '"idempotency_key": true, "timeout": "20s", "max_attempts": 12', preferring($m, qw(a1 a2 b1))) . "}');");
+InferTest::wait_until(30, sub { $mock{a2}->stat('requests') >= 2 }) or die;
+$mock{$_}->set('defaults', 'tokens=4') foreach qw(a1 a2);
+like(($keyed->finish)[0], qr/^a2\.\d+ \d+$/, '... whoever else is well again meanwhile, the one that it was lost at answers');
+is((split / /, requests())[0], 1, '... and the first one is not asked again');
+# one that does not honour it
+$m = model('complete');
+$n = number($m);
+ask(qq{ALTER SERVER "a2.$n" OPTIONS (ADD idempotency 'honoured')});
+given(a1 => ['fault_lost=100']);
+is(outcome('reason, attempts', $m, 'with a key', '"idempotency_key": true', preferring($m, qw(a1 a2))),
+	'disconnected|1', 'fail_P55: each server is judged by its own promise');
+is(requests(), '1 0 0 0', '... and none knows the keys that another one has seen');
+# other words would be another call: a batch that may have run is not sent in parts, whatever is learnt meanwhile
+$m = model('embed', idempotency => 'honoured');
+$n = number($m);
+given(a1 => ['fault_500=100']);
+my $parts = InferProc->start($node, 'parts', "SET pg_inference.streaming_mode = batch;
+	SELECT count((o).value), string_agg(DISTINCT (o).reason || ' ' || (o).execution, ',') FROM (SELECT infer.try_embed('$m', 'part ' || i, '{}', '{"
+	. join(', ', '"idempotency_key": true, "timeout": "20s", "max_attempts": 12', preferring($m, 'a1')) . "}') AS o FROM generate_series(1, 8) i OFFSET 0) s;");
+InferTest::wait_until(30, sub { $mock{a1}->stat('requests') >= 1 }) or die;
+$mock{a1}->set('defaults', 'limit_items=4', 'limit_status=413');
+is(($parts->finish)[0], "0|request_too_large maybe_executed\n", 'fail_P55: what may have run is not said in other words for its key');
+like(keys_seen('a1'), qr/^1 keys/, '... which these do not have');
 
 # a retry is one class more urgent, which shows in the line of the second server
 sub in_line

@@ -42,13 +42,16 @@ may_split(const InferBatch *batch, const InferFinding *finding, const InferHttpR
 	return infer_provider_is_size_error(result->wire.status, result->body->data, result->body->len);
 }
 
-/* Is it as if the request had not been sent?  The one that it was a copy of may have run. */
+/* Is it as if the request had not been sent?  The one that it was a copy of may have run; and what
+ * only its key permits to be said again is another call in other words. */
 static bool
 may_say_again(const InferBatch *batch)
 {
 	const InferFinding earlier = {
 		.reason = INFER_REASON_DISCONNECTED, .execution = batch->floor, .lost = true};
 
+	if (batch->stages.by_key)
+		return false;
 	return batch->stages.copies == 0 || batch->floor == INFER_NOT_ADMITTED ||
 		   infer_retry_allowed(&batch->class->options.rule, 0, &earlier);
 }

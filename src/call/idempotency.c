@@ -5,8 +5,10 @@
  * an identity: with the option idempotency_key true, a number of this statement's own, so that
  * another statement is another call; with a text, that text, so that a statement that is run again
  * after a crash repeats its keys.  What is asked in other words, or with other inputs (the halves
- * of a batch), is another call: a server would refuse the old key for it.  Where it goes is no part
- * of it, so that two doors to one server know it for the same.
+ * of a batch), is another call: a server would refuse the old key for it.  So what may have run,
+ * and is repeated for its key alone, is repeated word for word, and at the server that has seen the
+ * key (core/stages).  Where it goes is no part of it, so that two doors to one server know it for
+ * the same.
  *
  * Only hexadecimal digits get into the header, whatever the option says.
  */

@@ -257,7 +257,4 @@ infer_options_parse(InferTask task, Datum options, const InferTarget *target, Js
 		if (target->places[i].permitted)
 			result->timeout_ms =
 				Max(result->timeout_ms, infer_options_timeout_ms(result, target->places[i].server));
-	/* of several servers, none knows the keys that another one has seen */
-	result->rule.key_honoured =
-		result->idempotent && target->nplaces == 1 && target->places[0].server->keys_honoured;
 }

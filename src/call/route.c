@@ -349,12 +349,19 @@ infer_route_copies(InferBatch *batch, int *order)
 	return infer_stages_copies(&batch->stages, &decision, order);
 }
 
+/* Does the server know what it has seen before by its key? */
+static bool
+honours_key(const InferBatch *batch)
+{
+	return batch->class->options.idempotent && batch->place->placement->server->keys_honoured;
+}
+
 bool
 infer_route_would_end(const InferBatch *batch, const InferFinding *finding)
 {
 	InferStagesRule rule = rule_of(batch->class);
 	InferStages trial = batch->stages;
-	InferStagesOutcome outcome = {.finding = *finding};
+	InferStagesOutcome outcome = {.finding = *finding, .key_honoured = honours_key(batch)};
 
 	infer_stages_ended(&trial, &rule, batch->place - batch->class->places, &outcome,
 					   infer_now_us());
@@ -367,8 +374,10 @@ infer_route_ended(InferBatch *batch, const InferFinding *finding, bool declined,
 {
 	InferClass *class = batch->class;
 	InferStagesRule rule = rule_of(class);
-	InferStagesOutcome outcome = {
-		.finding = *finding, .declined = declined, .retry_after_us = retry_after_ms * 1000};
+	InferStagesOutcome outcome = {.finding = *finding,
+								  .declined = declined,
+								  .key_honoured = honours_key(batch),
+								  .retry_after_us = retry_after_ms * 1000};
 
 	infer_stages_ended(&batch->stages, &rule, batch->place - class->places, &outcome,
 					   infer_now_us());

@@ -46,6 +46,12 @@ build_body(InferBatch *batch)
 
 	if (batch->body.len > 0)
 		return true; /* a repeated attempt */
+	if (batch->stages.by_key)
+	{
+		/* a budget cut it, or its server has refused base64 meanwhile */
+		infer_route_fail(batch, INFER_STAGES_LAST);
+		return false;
+	}
 	batch->asked_base64 = shape.ask_base64;
 	inputs = palloc(sizeof(InferInput) * batch->nanswers);
 	for (int i = 0; i < batch->nanswers; i++)

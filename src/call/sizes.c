@@ -244,7 +244,8 @@ infer_sizes_cut(InferBatch *batch)
 {
 	int n;
 
-	if (infer_batch_fits(batch->place->limits, batch->nanswers, batch->bytes))
+	if (batch->stages.by_key || /* other words are another call */
+		infer_batch_fits(batch->place->limits, batch->nanswers, batch->bytes))
 		return;
 	n = count_fitting(batch);
 	infer_batch_part(batch, n);

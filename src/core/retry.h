@@ -32,7 +32,8 @@ typedef struct InferRetryRule
 {
 	InferDelivery delivery;
 	InferRetryPolicy policy;
-	bool key_honoured; /* it carries an idempotency key, and its server honours such */
+	bool key_honoured; /* it carries an idempotency key, and the server that is asked again, which
+						* had it before, honours such */
 	int max_attempts;
 } InferRetryRule;
 

@@ -72,11 +72,23 @@ puts_out(const InferFinding *finding)
 
 /* Is another attempt of no use, or forbidden, whatever the caller permits? */
 static bool
-is_fatal(const InferRetryRule *rule, const InferFinding *finding)
+is_fatal(bool key_honoured, const InferFinding *finding)
 {
-	InferRetryRule anything = {INFER_DELIVERY_SINGLE, INFER_RETRY_AMBIGUOUS, rule->key_honoured, 2};
+	InferRetryRule anything = {INFER_DELIVERY_SINGLE, INFER_RETRY_AMBIGUOUS, key_honoured, 2};
 
 	return !infer_retry_allowed(&anything, 1, finding);
+}
+
+/* Only that place knows the key.  If another one was kept for its key before, this was a copy. */
+static void
+keep_only(InferStages *s, int place)
+{
+	s->by_key = true;
+	if (has(&s->out, place))
+		return;
+	memset(&s->out, 0xff, sizeof(s->out));
+	s->out.words[place / 64] &= ~(UINT64_C(1) << (place % 64));
+	s->reopens_us = 0; /* what others have asked for is over */
 }
 
 static void
@@ -95,19 +107,23 @@ infer_stages_ended(InferStages *s, const InferStagesRule *rule, int place,
 	const InferFinding *finding = &outcome->finding;
 	InferExecution execution = outcome->declined ? INFER_NOT_ADMITTED : finding->execution;
 	bool elsewhere = outcome->declined || puts_out(finding);
+	InferRetryRule here = rule->retry;
 
+	here.key_honoured = outcome->key_honoured;
 	s->running--;
 	if (execution > s->floor)
 		s->floor = execution;
-	note_retry_after(s, outcome->retry_after_us, now_us);
 	if (puts_out(finding))
 		put(&s->out, place);
-	if (!elsewhere && is_fatal(&rule->retry, finding))
+	if (!elsewhere && is_fatal(here.key_honoured, finding))
 		s->ended = true;
 	else if (s->attempts >= rule->retry.max_attempts || rule->retry.policy == INFER_RETRY_NEVER)
 		s->blocked = true;
-	else if (!elsewhere && !infer_retry_allowed(&rule->retry, s->attempts, finding))
+	else if (!elsewhere && !infer_retry_allowed(&here, s->attempts, finding))
 		s->blocked = true;
+	else if (!elsewhere && !infer_retry_allowed(&rule->retry, s->attempts, finding))
+		keep_only(s, place);
+	note_retry_after(s, outcome->retry_after_us, now_us);
 }
 
 InferExecution

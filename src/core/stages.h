@@ -20,6 +20,11 @@
  * may have been executed and may not be repeated, block: nothing new starts, but a copy that is
  * under way may still win.
  *
+ * A server that honours idempotency keys may be sent again what it may have run, but no other one
+ * knows the key: where nothing but the key permits the next attempt, it goes to the same place, or
+ * nowhere; all others are out for the rest of the call.  And it says the same, for other words have
+ * another key (by_key).
+ *
  * All failed: where nothing is usable because it is down, the call waits for a change, up to
  * all_failed_wait less up to a half by chance; then it sends one probe to the best of them, as if
  * they could be reached (else nobody would ever find that they are back); if that fails and nothing
@@ -49,7 +54,7 @@
 
 typedef struct InferStagesRule
 {
-	InferRetryRule retry; /* max_attempts counts attempts, not copies */
+	InferRetryRule retry; /* max_attempts counts attempts, not copies; no key_honoured */
 	int stage1_retries;
 	int stage2_retries;
 	int64_t all_failed_wait_us;
@@ -78,6 +83,7 @@ typedef struct InferStages
 	InferExecution floor; /* the worst of the attempts that have ended */
 	bool ended;           /* for good */
 	bool blocked;         /* nothing new, but what is under way may win */
+	bool by_key;          /* the next one is permitted by its key alone */
 	bool probed;
 	int64_t wait_until_us;  /* all have failed; 0 = it does not wait for that */
 	int64_t pause_until_us; /* between rounds; 0 = no pause */
@@ -114,6 +120,7 @@ typedef struct InferStagesOutcome
 {
 	InferFinding finding;
 	bool declined;          /* answered, but nothing was done */
+	bool key_honoured;      /* it had an idempotency key, and that place honours such */
 	int64_t retry_after_us; /* <= 0: not said */
 } InferStagesOutcome;
 
