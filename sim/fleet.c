@@ -9,7 +9,7 @@
 
 #define MAX_EVENTS 4000000
 
-const char *const fleet_nodes[] = {"a", "b", "c"};
+const char *const fleet_nodes[FLEET_NODES] = {"a", "b", "c", "d"};
 
 const char *const fleet_sometimes_names[SOMETIMES_COUNT] = {
 	[SOMETIMES_SUCCESS] = "success",

@@ -27,6 +27,7 @@
 
 #define FLEET_SERVERS 6
 #define FLEET_CLIENTS 192
+#define FLEET_NODES   4
 #define FLEET_LAGGING 8
 
 /* A server process, as it is. */
@@ -317,7 +318,7 @@ typedef struct Fleet
 	InferStagesStep step;
 } Fleet;
 
-extern const char *const fleet_nodes[];
+extern const char *const fleet_nodes[FLEET_NODES];
 
 /* fleet.c */
 extern Fleet *fleet_new(uint64_t seed);
