@@ -173,6 +173,25 @@ is($mock{a}->stat('abandoned'), 1, 'fail_P54: the loser was broken off');
 is(ask("SELECT sum(attempts) FROM infer.stat_usage WHERE remote_model = 'r'"), 3 + 1 + 20 + 1 + 3, 'fault_F54: the usage counts both');
 
 # ----------------------------------------------------------------------------------------------
+# fail_P52: a copy that finds no room when it is due leaves as soon as there is some, and is paid for then.
+
+ask("CREATE SERVER narrow FOREIGN DATA WRAPPER pg_inference OPTIONS (url '" . $mock{c}->url . "/v1', max_concurrency '1')");
+model('crowded', 20, qw(a narrow));
+given($_, 'hold=1') foreach qw(a c);
+reset_all();
+my $occupant = InferProc->start($node, 'occupant', q{SELECT infer.complete('narrow/r', 'occupies') IS NOT NULL;});
+under_way('the only permit of the other server is out', c => 1);
+$call = calls('crowded out', 1, $first_a, $soon);
+under_way('a slow call', a => 1);
+sleep $longer;
+is_deeply(received('crowded out'), { 1 => 1 }, 'fail_P52: without a permit there is no copy');
+$mock{c}->set('hold=0');
+is(($occupant->finish)[0], "t\n", '... until the other request has ended');
+ok(InferTest::wait_until(20, sub { (received('crowded out')->{2} // 0) == 1 }), 'fail_P52: then it leaves');
+$mock{a}->set('hold=0');
+ends($call, [ 0 .. 2 ], 'ok narrow 2', 'fail_P52: ... and answers');
+
+# ----------------------------------------------------------------------------------------------
 # fail_P56: what may have run is not repeated, but a copy that is under way may still win.
 
 model('blocked', 20, qw(a b));

@@ -3,8 +3,9 @@
  *
  * Only for calls that permit it (option hedge), only for their first attempt, and only as long as
  * the model's budget lasts: about one copy for twenty requests (core/hedge.h).  A copy goes where
- * the next attempt would have gone, if there is a permit to be had at once; nobody waits in line
- * for one.  It says the same, word for word, so only places with the same remote model get it.
+ * the next attempt would have gone, if there is a permit to be had that nobody waits for; it stands
+ * in no line, but looks again for as long as its original is under way, and is paid for when it has
+ * its permit.  It says the same, word for word, so only places with the same remote model get it.
  *
  * A copy is a batch of its own, the twin of the original.  It shares the answers of that one, which
  * stay the original's: whatever the copy comes to, it fails and resolves none.
@@ -54,6 +55,11 @@
 #include "shmem/hedges.h"
 #include "shmem/route.h"
 
+/* A copy that is due and finds no permit looks again so soon, or after that share of what its
+ * request has taken: however many wait, and however long, their looks cost little. */
+#define LOOK_US    10000
+#define LOOK_SHARE 16
+
 static InferHedgeKey
 key_of(const InferBatch *batch)
 {
@@ -71,6 +77,29 @@ kind_of(const InferBatch *batch)
 /* When ------------------------------------------------------------------------------------------
  */
 
+static bool
+says_the_same(const InferBatch *batch, int place)
+{
+	const InferPlace *other = &batch->class->places[place];
+
+	return other->provider == batch->place->provider &&
+		   strcmp(other->remote_model, batch->place->remote_model) == 0 &&
+		   infer_batch_fits(other->limits, batch->nanswers, batch->bytes);
+}
+
+/* Where a copy of the batch may go now, the best first; their number. */
+static int
+find_places(InferBatch *batch, int *order)
+{
+	int found = infer_route_copies(batch, order);
+	int n = 0;
+
+	for (int i = 0; i < found; i++)
+		if (says_the_same(batch, order[i]))
+			order[n++] = order[i];
+	return n;
+}
+
 void
 infer_copies_arm(InferBatch *batch)
 {
@@ -83,7 +112,7 @@ infer_copies_arm(InferBatch *batch)
 	batch->copy_due_us = 0;
 	if (!class->options.hedge || class->nplaces < 2 || batch->is_copy ||
 		batch->refusal != NULL || /* it is to show what this server takes */
-		kind_of(batch) != INFER_ATTEMPT_FIRST || infer_route_copies(batch, order) == 0)
+		kind_of(batch) != INFER_ATTEMPT_FIRST || find_places(batch, order) == 0)
 		return;
 	delay_us = infer_hedges_delay_us(
 		&key, INFER_ATTEMPT_FIRST, class->routes[batch->place - class->places].latency_us,
@@ -143,25 +172,15 @@ make_copy(InferBatch *batch)
 	return copy;
 }
 
-static bool
-says_the_same(const InferBatch *batch, int place)
-{
-	const InferPlace *other = &batch->class->places[place];
-
-	return other->provider == batch->place->provider &&
-		   strcmp(other->remote_model, batch->place->remote_model) == 0 &&
-		   infer_batch_fits(other->limits, batch->nanswers, batch->bytes);
-}
-
 /* A permit for the copy, of the best place that has one. */
 static bool
 take_permit(InferBatch *copy, InferBatch *batch)
 {
 	int order[INFER_ROUTE_MAX_PLACES];
-	int n = infer_route_copies(batch, order);
+	int n = find_places(batch, order);
 
 	for (int i = 0; i < n; i++)
-		if (says_the_same(batch, order[i]) && infer_permit_try(copy, order[i]))
+		if (infer_permit_try(copy, order[i]))
 			return true;
 	return false;
 }
@@ -195,14 +214,20 @@ send_copy(InferBatch *copy, InferBatch *batch)
 }
 
 static void
-hedge(InferBatch *batch)
+hedge(InferBatch *batch, int64 now)
 {
 	InferHedgeKey key = key_of(batch);
 	InferBatch *copy;
 
 	batch->copy_due_us = 0;
 	copy = make_copy(batch);
-	if (!take_permit(copy, batch) || !infer_hedges_take(&key))
+	if (!take_permit(copy, batch))
+	{
+		infer_batch_free(copy);
+		batch->copy_due_us = now + Max(LOOK_US, (now - batch->first_sent_us) / LOOK_SHARE);
+		return;
+	}
+	if (!infer_hedges_take(&key))
 	{
 		infer_batch_free(copy);
 		return;
@@ -227,6 +252,7 @@ void
 infer_copies_send(InferClient *client)
 {
 	dlist_mutable_iter iter;
+	int64 next = 0;
 	int64 now;
 	int64 copies = client->stats.copies;
 
@@ -235,18 +261,16 @@ infer_copies_send(InferClient *client)
 	now = infer_now_us();
 	if (now < client->copies_due_us)
 		return;
-	client->copies_due_us = 0;
 	dlist_foreach_modify(iter, &client->running)
 	{
 		InferBatch *batch = dlist_container(InferBatch, node, iter.cur);
 
-		if (batch->copy_due_us == 0)
-			continue;
-		if (batch->copy_due_us <= now)
-			hedge(batch);
-		else if (client->copies_due_us == 0 || batch->copy_due_us < client->copies_due_us)
-			client->copies_due_us = batch->copy_due_us;
+		if (batch->copy_due_us != 0 && batch->copy_due_us <= now)
+			hedge(batch, now);
+		if (batch->copy_due_us != 0 && (next == 0 || batch->copy_due_us < next))
+			next = batch->copy_due_us;
 	}
+	client->copies_due_us = next;
 	if (client->stats.copies > copies)
 		infer_transport_step(infer_pump_transport());
 }
