@@ -295,6 +295,50 @@ test_line_try(void)
 	CHECK(ask(2, 1) == 1);
 }
 
+/* Who is in line and looks: for such requests at its place, of which what it gets is a part; for
+ * others behind all of their priority, itself included, and its place is as it was. */
+static void
+test_line_look(void)
+{
+	InferAsk same = {.want = 1, .priority = INFER_PRIORITY_NORMAL};
+	InferAsk low = {.want = 1, .priority = INFER_PRIORITY_LOW};
+	InferAsk high = {.want = 1, .priority = INFER_PRIORITY_HIGH};
+	InferAsk longer = {
+		.want = 1, .priority = INFER_PRIORITY_NORMAL, .duration = INFER_DURATION_LONG};
+
+	setup(4);
+	CHECK(ask(0, 4) == 4);
+	CHECK(ask(1, 2) == 0);
+	CHECK(ask(2, 1) == 0);
+	give(0, 1);
+	CHECK(infer_admission_take(&a, nodes, 1, &low, now, &permit, &stamp) == 0);
+	CHECK(infer_admission_take(&a, nodes, 1, &longer, now, &permit, &stamp) == 0);
+	CHECK(nodes[1].want == 2 && nodes[1].priority == INFER_PRIORITY_NORMAL);
+	CHECK(wake() == 1 && who[0] == 1); /* still the first */
+	CHECK(infer_admission_take(&a, nodes, 1, &same, now, &permit, &stamp) == 1);
+	CHECK(nodes[1].want == 1 && a.waiting[INFER_PRIORITY_NORMAL] == 2);
+	give(0, 1);
+	CHECK(wake() == 1 && who[0] == 2); /* it has got a part */
+	CHECK(infer_admission_take(&a, nodes, 1, &high, now, &permit, &stamp) == 1);
+	CHECK(nodes[1].want == 1 && nodes[1].held == 2);
+	give(0, 2);
+	CHECK(wake() == 1 && who[0] == 1);
+	CHECK(infer_admission_take(&a, nodes, 1, &low, now, &permit, &stamp) == 0);
+	CHECK(ask(2, 1) == 1);
+	CHECK(infer_admission_take(&a, nodes, 1, &same, now, &permit, &stamp) == 1);
+	CHECK(nodes[1].want == 0 && a.waiting[INFER_PRIORITY_NORMAL] == 0);
+	/* one that is passed over is so afterwards */
+	CHECK(infer_admission_pass(&a, nodes, 1, &longer, now));
+	CHECK(infer_admission_take(&a, nodes, 1, &same, now, &permit, &stamp) == 0);
+	give(2, 1);
+	CHECK(infer_admission_take(&a, nodes, 1, &same, now, &permit, &stamp) == 1);
+	CHECK(nodes[1].passed && nodes[1].want == 1);
+	give(1, 1);
+	CHECK(wake() == 0);
+	CHECK(infer_admission_take(&a, nodes, 1, &longer, now, &permit, &stamp) == 1);
+	CHECK(!nodes[1].passed && nodes[1].want == 0);
+}
+
 /* Ten batches do not starve one row. */
 static void
 test_line_fair(void)
@@ -652,6 +696,7 @@ main(void)
 	TEST(rpc_D15);
 	TEST(rpc_F26_line_part);
 	TEST(line_try);
+	TEST(line_look);
 	TEST(line_fair);
 	TEST(line_priority);
 	TEST(line_absent);

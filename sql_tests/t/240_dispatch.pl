@@ -7,6 +7,7 @@ use InferProc;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(sleep);
 
 my $mock = InferTest::Mock->new('reply=echo');
 my $node = InferTest::new_node('dispatch', 'statement_timeout = 60s', 'max_connections = 60');
@@ -284,6 +285,25 @@ is_left('l1', '... indeed');
 end('l1');
 is_answered('large', qw(EPIC LONG LONG));
 is(left() =~ /^l1 EPIC / ? 'first' : left(), 'first', 'gw_6_3: EPIC leaves first');
+end_all();
+
+# gw_6_1: calls that wait for requests of their own take nothing from others of their statement
+ask(qq{CREATE SERVER pair FOREIGN DATA WRAPPER pg_inference OPTIONS (url '$url', admission_key 'kp', max_concurrency '2')});
+begin('busy', 'MEDIUM', server => 'pair');
+is_left('busy', 'one of two permits is out');
+$session{bounded} = InferProc->start($node, 'bounded', q{
+	SELECT infer.complete('pair/m', text, '{}', options) FROM (VALUES ('runs [[mock:hang]]', '{"max_concurrency": 1}'::jsonb),
+		('waits', '{"max_concurrency": 1}'), ('free', '{}')) AS v (text, options);});
+is_left('busy runs', '... then both');
+is_queue('bounded key kp', 'one waits for a permit, behind one that waits for a request of its own');
+begin('second', 'MEDIUM', server => 'pair');
+is_queue('bounded key kp, second key kp', 'another session waits');
+sleep 1.5; # those in line look once a second
+is(queue(), 'bounded key kp, second key kp', 'gw_6_1: it keeps its place');
+end('busy');
+is_left('busy runs second', '... behind who has none');
+end('second');
+is_left('busy runs second free', '... and before its own that waits');
 end_all();
 
 # gw_6_4: who waits for another attempt ends at its deadline, whatever it waits for: a permit, weight,

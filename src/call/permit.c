@@ -46,12 +46,11 @@
 /* Who is in a line looks so often, for its wake-up may have gone to a process that is stopped. */
 #define LOOK_US 1000000
 
-/* Per admission key of this process: how many batches want a permit, and are we in its line? */
+/* Per admission key of this process. */
 typedef struct KeyDemand
 {
-	int ready;
-	int weighing; /* ... of them those that need weight on their node as well */
-	bool in_line;
+	int ready;      /* batches that want a permit */
+	int weighing;   /* ... of them those that need weight on their node as well */
 	uint64 refused; /* the round in which it had none */
 	uint64 joined;  /* ... and the process has joined the line */
 } KeyDemand;
@@ -75,15 +74,6 @@ infer_permit_init(void)
 										 sizeof(KeyDemand) * infer_guc_max_admission_keys);
 }
 
-/* Requests of our own will end for sure, and make room: who waits for them is in no line. */
-static void
-leave(InferKey key)
-{
-	if (demands[key].in_line)
-		infer_admission_wait_end(key);
-	demands[key].in_line = false;
-}
-
 static void
 want(InferLane *lane, int change)
 {
@@ -95,7 +85,7 @@ want(InferLane *lane, int change)
 	if (lane->ready == 0)
 		infer_weight_leave(lane);
 	if (demand->ready == 0)
-		leave(lane->key);
+		infer_admission_wait_end(lane->key);
 }
 
 void
@@ -151,6 +141,23 @@ infer_permit_is_hopeful(const InferClient *client)
 	return false;
 }
 
+/* Has any lane of the key batches that could go, as far as the lane goes? */
+static bool
+is_wanted(InferKey key)
+{
+	dlist_iter iter;
+
+	dlist_foreach(iter, infer_pump_clients())
+	{
+		const InferClient *client = dlist_container(InferClient, node, iter.cur);
+
+		for (const InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
+			if (lane->key == key && lane->ready > 0 && infer_lane_has_room(lane))
+				return true;
+	}
+	return false;
+}
+
 /* Has the lane room? A lane that is full waits for its own requests, whose end makes room for sure,
  * and not in the key's line. */
 static bool
@@ -160,7 +167,8 @@ has_room(InferLane *lane)
 		return true;
 	lane->full = round_now;
 	infer_weight_leave(lane);
-	leave(lane->key);
+	if (infer_admission_waits(lane->key) && !is_wanted(lane->key))
+		infer_admission_wait_end(lane->key);
 	return false;
 }
 
@@ -180,8 +188,7 @@ stand_by(InferLane *lane, const InferAsk *ask)
 		return INFER_PERMIT_WAITS;
 	if (demand->weighing < demand->ready || demand->joined == round_now)
 		return INFER_PERMIT_WAITS;
-	demand->in_line = infer_admission_stand_by(lane->key, ask);
-	if (demand->in_line)
+	if (infer_admission_stand_by(lane->key, ask))
 		return INFER_PERMIT_WAITS;
 	infer_weight_leave(lane);
 	return INFER_PERMIT_GIVES_UP;
@@ -212,19 +219,13 @@ acquire(InferLane *lane, InferAsk *ask)
 	if (granted == INFER_ADMISSION_GIVES_UP)
 	{
 		infer_weight_leave(lane);
-		demand->in_line = false;
 		return INFER_PERMIT_GIVES_UP;
 	}
 	lane->spare = granted;
 	lane->limit = lane->ticket.limit;
 	lane->ticket.permit.level -= lane->spare - 1; /* each has its own: so many were in flight */
-	if (granted == weighed)
-		demand->in_line = false; /* if it was, it has had its turn */
-	else if (ask->wait)
-	{
-		demand->in_line = true;
+	if (ask->wait && granted < weighed)
 		demand->joined = round_now;
-	}
 	return granted > 0 ? INFER_PERMIT_TAKEN : INFER_PERMIT_WAITS;
 }
 
@@ -358,7 +359,7 @@ infer_permit_try(InferBatch *batch, int place)
 {
 	InferLane *lane = batch->lanes[place];
 
-	if (!infer_lane_has_room(lane) ||
+	if (!infer_lane_has_room(lane) || infer_admission_waits(lane->key) ||
 		(lane->spare == 0 && ask(batch, place, 1, LOOKS) != INFER_PERMIT_TAKEN))
 		return false;
 	(void) take_spare(batch, place);
@@ -420,7 +421,7 @@ infer_permit_next_alarm_us(void)
 		InferClient *client = dlist_container(InferClient, node, iter.cur);
 
 		for (InferLane *lane = client->lanes; lane != NULL; lane = lane->next)
-			if (demands[lane->key].in_line || lane->in_node_line)
+			if (infer_admission_waits(lane->key) || lane->in_node_line)
 				next = Min(next, Min(infer_admission_alarm(lane->key), infer_now_us() + LOOK_US));
 	}
 	return next;

@@ -34,7 +34,7 @@ extern uint64 infer_permit_begin_round(void);
 extern InferPermitAnswer infer_permit_take(InferBatch *batch, const int *order, int n);
 /* The same where all have failed, to find out whether one is back: in no line. */
 extern bool infer_permit_probe(InferBatch *batch, const int *order, int n);
-/* Gets one of that place without joining a line. */
+/* Gets one of that place that nobody waits for, of this process either; joins no line. */
 extern bool infer_permit_try(InferBatch *batch, int place);
 /* Could any batch of the client still get one in this round? */
 extern bool infer_permit_is_hopeful(const InferClient *client);

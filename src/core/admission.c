@@ -198,11 +198,13 @@ tokens_are_short(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now
 		   !infer_ratelimit_tokens_fit(&a->rate, nodes[first].tokens, now_us);
 }
 
-/* Deals `room` permits out to the line: node->share. */
-static void
-settle(InferAdmission *a, InferAdmissionNode *nodes, int room, int64_t now_us)
+/* Deals `room` permits out to the line: node->share.  Returns what is left for who comes last of
+ * that priority. */
+static int
+settle(InferAdmission *a, InferAdmissionNode *nodes, int room, int priority, int64_t now_us)
 {
 	int rank = tokens_are_short(a, nodes, now_us) ? nodes[a->token_first].priority : -1;
+	int left = 0;
 
 	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
 	{
@@ -217,7 +219,10 @@ settle(InferAdmission *a, InferAdmissionNode *nodes, int room, int64_t now_us)
 			nodes[i].share++;
 			room--;
 		}
+		if (p == priority)
+			left = room;
 	}
+	return left;
 }
 
 /* Expired permits ------------------------------------------------------------------------------ */
@@ -266,24 +271,32 @@ free_permits(InferAdmission *a, bool probe, int64_t now_us)
 
 /* Tokens: a request that is too large for now is not passed by smaller ones of its rank. */
 static int
-within_tokens(InferAdmission *a, const InferAdmissionNode *nodes, int me, const InferAsk *ask,
-			  int granted, int64_t now_us)
+within_tokens(InferAdmission *a, const InferAdmissionNode *nodes, int me, bool aside,
+			  const InferAsk *ask, int granted, int64_t now_us)
 {
 	int first = a->token_first;
 
 	if (a->rate.tpm == 0)
 		return granted;
-	if (first != INFER_NOBODY && first != me && nodes[first].priority >= (int) ask->priority &&
-		!is_absent(&nodes[first], now_us))
+	if (first != INFER_NOBODY && (first != me || aside) &&
+		nodes[first].priority >= (int) ask->priority && !is_absent(&nodes[first], now_us))
 		return 0;
 	while (granted > 0 && !infer_ratelimit_tokens_fit(&a->rate, ask->tokens * granted, now_us))
 		granted--;
 	return granted;
 }
 
-/* How many of the free permits are due to `me`, who wants them. */
+/* Does the process stand in line for such requests? */
+static bool
+stands_there(const InferAdmissionNode *node, const InferAsk *ask)
+{
+	return node->priority == (int) ask->priority && node->duration == (int) ask->duration;
+}
+
+/* How many of the free permits are due to `me`, who wants them: at its place, or aside of it. */
 static int
-due(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, int64_t now_us)
+due(InferAdmission *a, InferAdmissionNode *nodes, int me, bool aside, const InferAsk *ask,
+	int64_t now_us)
 {
 	int room = free_permits(a, ask->probe, now_us);
 	InferAdmissionNode *node = &nodes[me];
@@ -291,22 +304,43 @@ due(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, i
 
 	if (room <= 0)
 		return 0;
-	if (ask->probe || !somebody_waits(a)) /* who waits, waits for what a probe finds */
+	if (aside && !ask->probe)
+		room = settle(a, nodes, room, ask->priority, now_us);
+	if (ask->probe || aside || !somebody_waits(a)) /* who waits, waits for what a probe finds */
 		return room < ask->want ? room : ask->want;
 
 	/* as if in the line; a newcomer only for as long as it takes to deal */
 	if (node->want > 0)
 	{
 		join(a, nodes, me, ask, ask->want, false, now_us);
-		settle(a, nodes, room, now_us);
+		(void) settle(a, nodes, room, ask->priority, now_us);
 		return node->share;
 	}
 	join(a, nodes, me, ask, ask->want, false, now_us);
-	settle(a, nodes, room, now_us);
+	(void) settle(a, nodes, room, ask->priority, now_us);
 	granted = node->share;
 	unlink_node(a, nodes, me);
 	node->want = 0;
 	return granted;
+}
+
+/* Its place in the line after it has asked, and got so many of those that were due to it. */
+static void
+stay(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, int before,
+	 int could, int granted, int64_t now_us)
+{
+	const InferAdmissionNode *node = &nodes[me];
+	int left = (ask->wait ? ask->want : before) - granted;
+
+	if (left > 0)
+		join(a, nodes, me, ask, left, granted > 0, now_us);
+	else
+		infer_admission_leave(a, nodes, me);
+	if (granted < could && node->want > 0 &&
+		(a->token_first == INFER_NOBODY || nodes[a->token_first].priority < node->priority))
+		a->token_first = me;
+	else if (granted > 0 && a->token_first == me)
+		a->token_first = INFER_NOBODY;
 }
 
 int
@@ -314,22 +348,27 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 					 int64_t now_us, InferPermit *permit, int64_t *stamp)
 {
 	InferAdmissionNode *node = &nodes[me];
-	bool waited = node->want > 0;
+	int before = node->want;
+	bool aside = !ask->wait && before > 0 && !stands_there(node, ask);
 	int could;
 	int granted;
 
 	if (ask->want <= 0)
 		return 0;
-	node->woken_us = 0;
-	node->passed = false;
-	if (waited && infer_limiter_room(&a->limiter, now_us) == 0)
+	if (!aside)
+	{
+		node->woken_us = 0;
+		node->passed = false;
+	}
+	if (before > 0 && infer_limiter_room(&a->limiter, now_us) == 0)
 		take_expired(a, nodes, me, now_us);
-	could = due(a, nodes, me, ask, now_us);
-	granted = within_tokens(a, nodes, me, ask, could, now_us);
+	could = due(a, nodes, me, aside, ask, now_us);
+	granted = within_tokens(a, nodes, me, aside, ask, could, now_us);
 	if (granted == 0 && !a->limiter.config.dry_run && !ask->probe &&
 		infer_monitor_gives_up(&a->monitor, ask->patience_us, now_us))
 	{
-		infer_admission_leave(a, nodes, me);
+		if (!aside)
+			infer_admission_leave(a, nodes, me);
 		return INFER_ADMISSION_GIVES_UP;
 	}
 	if (granted > 0)
@@ -342,17 +381,10 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 		permit->dial = infer_dial_take(&a->dial, now_us);
 		*stamp = infer_ratelimit_charge(&a->rate, granted, ask->tokens * granted, now_us);
 	}
-	if (granted == ask->want)
-		infer_admission_leave(a, nodes, me);
-	else if (waited || ask->wait)
-		join(a, nodes, me, ask, ask->want - granted, granted > 0, now_us);
-	if (granted == 0)
+	else
 		a->limiter.paced += a->limiter.in_flight < infer_limiter_limit(&a->limiter);
-	if (granted < could && node->want > 0 &&
-		(a->token_first == INFER_NOBODY || nodes[a->token_first].priority < node->priority))
-		a->token_first = me;
-	else if (granted > 0 && a->token_first == me)
-		a->token_first = INFER_NOBODY;
+	if (!aside)
+		stay(a, nodes, me, ask, before, could, granted, now_us);
 	return granted;
 }
 
@@ -475,7 +507,7 @@ infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_u
 	if (!somebody_waits(a) || size <= 0)
 		return 0;
 	room = free_permits(a, false, now_us);
-	settle(a, nodes, room, now_us);
+	(void) settle(a, nodes, room, INFER_PRIORITY_VLOW, now_us);
 	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
 	{
 		for (int i = a->head[p]; i != INFER_NOBODY && n < size; i = nodes[i].next)

@@ -36,8 +36,11 @@
  *
  *   take      before a request leaves, after the scan's own window (core/window.h) has room.  If it
  *             grants less than wanted and ask.wait is set, the process is in the line afterwards;
- *             deciding and joining are one step, so there is nothing to look at again.  GIVES_UP:
- *             it is not in the line, and should not ask again for this request.
+ *             deciding and joining are one step, so there is nothing to look at again.  Without
+ *             ask.wait it is in line for what it was before, less what is granted; requests of
+ *             another priority or duration than it stands there for come last of theirs, and leave
+ *             its place alone.  GIVES_UP: it is not in the line for this request, and should not
+ *             ask again for it.
  *   pass      instead of take, where something else is lacking: keeps the place, keeps nobody back.
  *   give      exactly once for each permit, when the request has ended, before anything of the next
  *             request.  What it tells is applied first, then the place is free.
@@ -90,8 +93,8 @@ typedef struct InferAdmissionNode
 	int64_t woken_us; /* 0 = has tried since */
 	int32_t share;    /* scratch of one call */
 	bool passed;      /* waits for something else, and is passed over here */
-	/* as told, for those who look */
 	int32_t duration;
+	/* as told, for those who look */
 	int64_t since_us;
 	int64_t deadline_us;
 } InferAdmissionNode;
@@ -136,9 +139,8 @@ typedef struct InferAsk
 	int64_t patience_us; /* with a server that has been failing for so long it does not wait */
 	bool wait;
 	bool probe; /* all servers of the call have failed: cooling does not keep it back, dials do */
-	/* for those who look at the line */
 	InferDuration duration;
-	int64_t deadline_us; /* 0 = none */
+	int64_t deadline_us; /* for those who look at the line; 0 = none */
 } InferAsk;
 
 typedef struct InferAdmissionConfig

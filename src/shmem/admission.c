@@ -380,6 +380,13 @@ infer_admission_release(InferKey key, const InferTicket *ticket, const InferOutc
 	return limit;
 }
 
+/* Only the process itself writes it. */
+bool
+infer_admission_waits(InferKey key)
+{
+	return entry_nodes(key)[infer_my_proc_number()].want > 0;
+}
+
 /* Whoever leaves passes on the wake-up that it may have got. */
 void
 infer_admission_wait_end(InferKey key)
@@ -388,8 +395,7 @@ infer_admission_wait_end(InferKey key)
 	InferAdmissionNode *line = entry_nodes(key);
 	int me = infer_my_proc_number();
 
-	/* only we write it, so that this look needs no lock */
-	if (line[me].want == 0)
+	if (!infer_admission_waits(key))
 		return;
 	LWLockAcquire(partition_lock(key), LW_EXCLUSIVE);
 	infer_admission_leave(admission, line, me);

@@ -72,6 +72,8 @@ extern bool infer_admission_stand_by(InferKey key, const InferAsk *ask);
  * (it gave back everything before). Returns the key's limit afterwards. */
 extern int infer_admission_release(InferKey key, const InferTicket *ticket,
 								   const InferOutcome *outcome, const InferRateNews *news);
+/* Is this process in the key's line? Takes no lock. */
+extern bool infer_admission_waits(InferKey key);
 /* Leaves the key's line (idempotent). */
 extern void infer_admission_wait_end(InferKey key);
 /* For a process in line that is going to sleep: when to look by itself; INT64_MAX = when woken. */
