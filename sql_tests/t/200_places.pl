@@ -449,5 +449,33 @@ note("$share of 1500 at 20 %");
 cmp_ok(abs($share - 300), '<=', 4 * sqrt(1500 * 0.2 * 0.8), 'gw_10: RANDOM at 20 % is 20 % of what waits, too');
 
 # ----------------------------------------------------------------------------------------------
+# A statement goes on with a server that was altered since. The table knows nothing of it any more, so what it
+# knew last (three requests in flight) is not held against it for the rest of the statement.
+
+given();
+$m = model('complete');
+$k = number($m);
+ask(qq{SELECT infer.drop_placement('$m', 'b1.$k'), infer.drop_placement('$m', 'b2.$k')});
+my $busy = InferProc->start($node, 'busy', qq{SELECT count(infer.complete('a1.$k/mock', '[[mock:hang]] ' || i)) FROM generate_series(1, 3) i;});
+InferTest::wait_until(30, sub { $mock{a1}->stat('in_flight') == 3 }) or die;
+my $altered = InferProc->start($node, 'altered', qq{SET pg_inference.random_seed = 1;
+	DO \$\$ DECLARE before bigint := (SELECT generation FROM infer.stat_servers WHERE server = 'a1.$k');
+	BEGIN
+		FOR i IN 1 .. 12 LOOP PERFORM infer.complete('$m', 'before ' || i); END LOOP;
+		WHILE before = (SELECT generation FROM infer.stat_servers WHERE server = 'a1.$k') LOOP PERFORM pg_sleep(0.02); END LOOP;
+		FOR i IN 1 .. 24 LOOP PERFORM infer.complete('$m', 'after ' || i); END LOOP;
+	END \$\$;});
+InferTest::wait_until(30, sub { $mock{a2}->ledger->{'before 12'} }) or die;
+ask(qq{ALTER SERVER "a1.$k" OPTIONS (SET url '@{[ $mock{b1}->url ]}/v1')}, qq{; SELECT infer.complete('a1.$k/mock', 'publishes')});
+is(join('', $altered->finish), '', 'altered: the statement ends well');
+sub executed { my ($name, $pattern) = @_; my $l = $mock{$name}->ledger; return scalar(grep { /^$pattern/ && $l->{$_}{executed} } keys %$l); }
+is(executed('a1', 'before'), 0, 'gw_3: a server that has enough to do gets nothing');
+cmp_ok(executed('a1', 'after'), '>=', 3, 'gw_3: ... and when nothing is known of it any more, that does not count');
+is(executed('a1', 'after') + executed('a2', 'after'), 24, '... and the statement has gone on with the servers that it knew');
+ask('SELECT pg_cancel_backend(' . $busy->backend . ')');
+$busy->finish;
+is(ask(q{SELECT count(*) FROM infer.stat_servers WHERE in_flight <> 0 OR outstanding <> 0}), 0, 'fail_P46: nothing is outstanding that was so under another url');
+
+# ----------------------------------------------------------------------------------------------
 at_rest('at the end');
 done_testing();

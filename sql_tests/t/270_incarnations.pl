@@ -130,6 +130,26 @@ is(ask(q{SELECT in_flight FROM infer.stat_admission WHERE key = 'one at a time'}
 ask(q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE '%''long''%' AND pid <> pg_backend_pid()});
 $long->finish;
 
+# What a session was served by is no reason to go there again when another one is up.
+server($_, 'header:x-incarnation', 'incarnation=0') foreach qw(left right);
+ask(q{SELECT infer.create_model('both', 'complete', 'left', 'mock'); SELECT infer.add_placement('both', 'right', 'mock')});
+sub turns
+{
+	my ($restarts) = @_;
+	my $lib = "$FindBin::Bin/../lib";
+	return $node->safe_psql('postgres', 'SET pg_inference.random_seed = 1;' . join('', map {
+		my $n = $_;
+		my $set = $restarts ? join("\n", map { '\! MOCK_URL=' . $mocks{$_}->url . " $lib/mock set incarnation=$n" } qw(left right)) : '';
+		qq{
+	SELECT server AS first FROM infer.try_complete('both', 'first $n') \\gset
+	$set
+	DO \$\$ BEGIN WHILE $restarts = 1 AND (SELECT count(*) FROM infer.stat_servers WHERE incarnation = '$n') < 2 LOOP PERFORM pg_sleep(0.02); END LOOP; END \$\$;
+	SELECT server = :'first' FROM infer.try_complete('both', 'second $n');}
+	} 1 .. 14));
+}
+is(turns(0) =~ tr/t//, 14, 'gw_3: a session stays with who served it');
+cmp_ok(scalar(() = turns(1) =~ /f/g), '>=', 2, 'gw_3: ... unless another incarnation is up there');
+
 # elsewhere, and later, its place in the table is another one's, or nobody's
 my $other = InferTest::new_node('other');
 my $url = $mocks{silent}->url;

@@ -248,7 +248,7 @@ infer_finish_reply(InferBatch *batch, const InferHttpResult *result)
 	note_figures(batch, &reply, result->elapsed_us);
 	infer_sizes_taken_by(batch, reply.prompt_tokens);
 	infer_reply_free(&reply);
-	infer_route_succeeded(batch);
 	infer_finish_landed(batch, INFER_REASON_NONE, INFER_VERDICT_SUCCESS, result, tokens);
+	infer_route_succeeded(batch);
 	infer_batch_free(batch);
 }

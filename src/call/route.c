@@ -41,7 +41,14 @@
 
 static InferRouteDecision decision; /* of the last look */
 static InferStagesStep step;
-static char last_node[NAMEDATALEN]; /* of the session's last success */
+
+/* The session's last success. */
+static struct
+{
+	char node[NAMEDATALEN]; /* "" = there is none, or whoever had it is gone */
+	InferRouteRef slot;
+	uint64 incarnation; /* 0 = not known */
+} last;
 
 /* What the table says ---------------------------------------------------------------------------
  */
@@ -64,6 +71,22 @@ infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task, 
 	route->node_health = infer_route_knows_node(snapshot, now_us) ? snapshot->node_health : 0;
 }
 
+/* The table has nothing of the server as this statement knows it: it was altered since, or there
+ * was no room.  What the process has there itself is all that is known. */
+static void
+look_without(const InferLane *lane, InferRoutePlace *route)
+{
+	route->excluded = route->doubted = false;
+	route->outstanding = lane->running;
+	route->penalty = 1;
+	route->latency_us = 0;
+	route->heard_us = 0;
+	route->in_flight = lane->running;
+	route->limit = lane->limit;
+	route->duration_weight = lane->weight * lane->running;
+	route->node_load = route->node_health = 0;
+}
+
 /* What is known of a place now. */
 static void
 look(InferPlace *place, InferRoutePlace *route, const InferBatch *batch, int64 now)
@@ -74,8 +97,13 @@ look(InferPlace *place, InferRoutePlace *route, const InferBatch *batch, int64 n
 	InferRouteSnapshot snapshot;
 
 	route->state = draining ? INFER_PLACE_DRAINING : INFER_PLACE_UP;
-	if (lane == NULL || !infer_route_snapshot(place->slot, &snapshot))
+	if (lane == NULL)
 		return;
+	if (!infer_route_snapshot(place->slot, &snapshot))
+	{
+		look_without(lane, route);
+		return;
+	}
 	infer_route_look(
 		&snapshot,
 		infer_dead_is(&snapshot.dead, place->model_hash, class->target->set_version, now),
@@ -140,12 +168,24 @@ turn_of(const InferTarget *target, bool make)
 	return turns != NULL ? &turns->turn : NULL;
 }
 
+/* Another incarnation of that server has nothing left of what the session asked it. */
+static const char *
+last_node(void)
+{
+	InferRouteSnapshot snapshot;
+
+	if (last.incarnation != 0 &&
+		(!infer_route_snapshot(last.slot, &snapshot) || snapshot.incarnation != last.incarnation))
+		last.node[0] = '\0';
+	return last.node;
+}
+
 void
 infer_route_session(const InferTarget *target, InferRouteRequest *request)
 {
 	const uint64 *turn = turn_of(target, false);
 
-	request->last_node = last_node;
+	request->last_node = last_node();
 	request->turn = turn != NULL ? *turn : murmurhash32(MyProcPid);
 }
 
@@ -226,7 +266,7 @@ affinity_of(const InferBatch *batch)
 static void
 ask_for(InferRouteRequest *request, const InferBatch *batch)
 {
-	request->last_node = last_node;
+	request->last_node = last_node();
 	request->turn = *batch->class->turn;
 	request->affinity = affinity_of(batch);
 	request->min_tier = batch->stages.tier;
@@ -398,8 +438,15 @@ infer_route_undo(InferBatch *batch)
 void
 infer_route_succeeded(const InferBatch *batch)
 {
-	strlcpy(last_node, batch->class->routes[batch->place - batch->class->places].node,
-			sizeof(last_node));
+	const InferPlace *place = batch->place;
+	InferRouteSnapshot snapshot;
+
+	strlcpy(last.node, batch->class->routes[place - batch->class->places].node, sizeof(last.node));
+	last.slot = place->slot;
+	last.incarnation =
+		place->says != INFER_INCARNATION_NOWHERE && infer_route_snapshot(place->slot, &snapshot)
+			? snapshot.incarnation
+			: 0;
 }
 
 /* Their servers have been failing for longer than the call would wait: they are out for it, without
