@@ -79,6 +79,7 @@ extern void infer_client_show(InferClient *client, int64 rows);
  */
 extern InferEntry *infer_call_begin(InferClient *client, const InferFunction *function,
 									const Datum *args, const bool *nulls);
+/* Is there a result, or an error that ends the statement? */
 extern bool infer_call_done(const InferEntry *entry);
 /* The value. The entry must be done. floats/text/jsonb point into the entry (valid while pinned);
  * outcomes are built in the current context. Raises a failed call unless on_error is null or the
@@ -88,6 +89,7 @@ extern Datum infer_call_result(InferEntry *entry, const InferFunction *function,
 /* Would result() raise? The entry must be done. A scan asks, so that a row that was read ahead does
  * not raise before it is due. */
 extern bool infer_call_raises(const InferEntry *entry, const InferFunction *function);
+/* The row is gone, and the entry with it. Raises nothing. */
 extern void infer_call_unpin(InferEntry *entry);
 /* Bytes that the entry holds (input and result), for a scan's budget. */
 extern size_t infer_call_bytes(const InferEntry *entry);
@@ -134,6 +136,7 @@ typedef struct InferPlanning
 	void *context; /* error_context_stack of who plans */
 } InferPlanning;
 
+/* begin() returns what end() is to be given, so that they can be nested. */
 extern InferPlanning infer_planning_begin(void);
 extern void infer_planning_end(InferPlanning before);
 

@@ -22,6 +22,7 @@ typedef struct InferBuf
 	bool nomem;
 } InferBuf;
 
+/* Empty, of at most so many bytes; to be freed. */
 extern void infer_buf_init(InferBuf *buf, size_t max);
 /* Makes room for n more bytes at data + len; the caller writes there and adds to len. */
 extern bool infer_buf_reserve(InferBuf *buf, size_t n);

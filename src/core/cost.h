@@ -57,6 +57,7 @@ typedef struct InferPaceMean
 	double tokens[2];
 } InferPaceMean;
 
+/* One more, with a weight > 0. Of tokens that are not known (< 0) nothing is added. */
 extern void infer_cost_mean_add(InferPaceMean *mean, const InferPace *pace, double weight);
 /* False: none was added. */
 extern bool infer_cost_mean(const InferPaceMean *mean, InferPace *pace);

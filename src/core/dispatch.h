@@ -105,6 +105,7 @@ typedef struct InferDispatchAsk
 	int64_t deadline_us; /* 0 = none */
 } InferDispatchAsk;
 
+/* Bytes that so many take. */
 extern size_t infer_dispatch_size(int nnodes, int nstakes);
 /* The memory must be zero. */
 extern void infer_dispatch_init(InferDispatch *d, int nnodes, int nstakes);

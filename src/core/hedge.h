@@ -50,6 +50,7 @@ typedef struct InferHedge
 	int64_t late;   /* of two, the ones that came after the other's answer */
 } InferHedge;
 
+/* With no copy to spend. */
 extern void infer_hedge_init(InferHedge *h);
 /* How long after the start of an attempt its copy is due: 0 = at once; NEVER = not at all. */
 extern int64_t infer_hedge_delay_us(const InferHedge *h, InferAttemptKind kind, bool permitted,

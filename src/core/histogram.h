@@ -28,6 +28,7 @@ typedef struct InferHistogram
 extern int infer_histogram_bucket(int64_t us);
 extern int64_t infer_histogram_begin_us(int bucket);
 
+/* One more, into all and into what is recent. */
 extern void infer_histogram_note(InferHistogram *h, int64_t us, int64_t now_us);
 /* What of late is, now. */
 extern void infer_histogram_recent(const InferHistogram *h, int64_t now_us,

@@ -65,6 +65,7 @@ typedef struct InferMonitor
 /* Memory must be zero before the first; later ones replace it, and 0 ends a cooldown. */
 extern void infer_monitor_configure(InferMonitor *m, const InferMonitorConfig *config);
 
+/* Is the server left alone, be it that its probe is due? */
 extern bool infer_monitor_cools(const InferMonitor *m);
 /* How many requests may leave now: INT32_MAX when it does not cool, else 1 (the probe) or 0. */
 extern int infer_monitor_room(const InferMonitor *m, int64_t now_us);
@@ -73,6 +74,7 @@ extern int64_t infer_monitor_opens_us(const InferMonitor *m, int64_t now_us);
 /* Requests leave, as many as there was room for. */
 extern InferMonitorMark infer_monitor_take(InferMonitor *m, int64_t now_us);
 
+/* What a request that ended so says of the server. */
 extern InferHealth infer_monitor_health(InferReason reason, InferVerdict verdict);
 /* A request has ended; draw in [0, 1). */
 extern void infer_monitor_hear(InferMonitor *m, const InferMonitorMark *mark, InferReason reason,

@@ -63,6 +63,7 @@ extern void infer_peer_hear_answer(InferPeer *p, int64_t now_us);
 /* A connection ended before its answer. */
 extern void infer_peer_hear_disconnect(InferPeer *p);
 
+/* Is it known, and not for too long, that nobody can connect? */
 extern bool infer_peer_failed(const InferPeer *p, int64_t now_us);
 /* For how long nothing but failures has been heard; 0 = not, as far as is known. */
 extern int64_t infer_peer_failing_us(const InferPeer *p, int64_t now_us);

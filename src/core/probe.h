@@ -30,6 +30,7 @@ typedef enum InferProbeHealth
 	INFER_PROBE_UNREACHABLE
 } InferProbeHealth;
 
+/* What this end of a probe shows; see above. */
 extern InferProbeHealth infer_probe_judge(const InferWire *wire);
 
 /*

@@ -47,9 +47,11 @@ typedef struct InferFinding
 	bool lost; /* nobody answered: the connection ended */
 } InferFinding;
 
+/* Why the attempt failed (NONE: it has an answer to be read), what is proved of its execution, and
+ * what the limiter is to make of it. */
 extern InferFinding infer_proof_classify(const InferWire *wire);
 
-/* MP at_least(): weakens NOT_ADMITTED to MAYBE_EXECUTED if an earlier attempt may have left. */
+/* Weakens NOT_ADMITTED to MAYBE_EXECUTED if an earlier attempt may have left. */
 extern InferExecution infer_proof_floor(InferExecution execution, InferExecution earlier);
 
 #endif

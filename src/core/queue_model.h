@@ -114,6 +114,7 @@ extern void infer_queue_init(InferQueueModel *m);
  * until it ends, but tells nothing any more. */
 extern void infer_queue_renew(InferQueueModel *m);
 
+/* A request leaves for it. */
 extern InferReservation infer_queue_reserve(InferQueueModel *m, int64_t now_us);
 /* False: it was not held (any more), and nothing was done. */
 extern bool infer_queue_release(InferQueueModel *m, InferReservation *reservation,

@@ -15,6 +15,7 @@ typedef struct InferRamp
 	int64_t max;
 } InferRamp;
 
+/* Rows; less than 1 counts as 1. */
 extern void infer_ramp_init(InferRamp *w, int64_t first, int64_t max);
 extern void infer_ramp_grow(InferRamp *w); /* doubles, capped */
 

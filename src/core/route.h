@@ -241,6 +241,7 @@ extern void infer_route_decide(const InferRouteRequest *request, const InferRout
 /* "exclude", "min_version", ...; NOTHING is "usable".  Never NULL. */
 extern const char *infer_route_reason_name(InferRouteReason reason);
 
+/* Is the name one of them? */
 extern bool infer_names_have(InferNames names, const char *name);
 
 #endif

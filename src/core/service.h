@@ -47,6 +47,7 @@ typedef struct InferService
 	int draining; /* groups to go */
 } InferService;
 
+/* Of which nothing is known. */
 extern void infer_service_init(InferService *s, bool fastest);
 /* A success; answered: s->answered when it was sent; limit: how many a window's worth is. Returns
  * whether this closed a group. */

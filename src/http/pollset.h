@@ -28,7 +28,9 @@ typedef struct InferReady
 	uint32_t watch; /* which watch of fd it was reported for */
 } InferReady;
 
+/* False without memory or descriptors; to be closed all the same. */
 extern bool infer_pollset_open(InferPollset *set);
+/* Closes the epoll descriptor; those that it watched are their owners'. */
 extern void infer_pollset_close(InferPollset *set);
 /* Watches fd for IN and/or OUT from now on, or changes what for. False without memory. */
 extern bool infer_pollset_watch(InferPollset *set, int fd, unsigned what);

@@ -6,6 +6,7 @@
 
 #include "portability/instr_time.h"
 
+/* Now. */
 static inline int64
 infer_now_us(void)
 {

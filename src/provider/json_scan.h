@@ -38,6 +38,7 @@ typedef enum InferTextFault
 	INFER_TEXT_NUMBER = 4   /* infer_json_value_check: a number that no numeric holds */
 } InferTextFault;
 
+/* A cursor at the start of the text, which must stay as long as it is used. */
 extern InferJson infer_json_start(const char *text, size_t len);
 /* The first character of the next token, 0 at the end of the text. Skips white space. */
 extern char infer_json_peek(InferJson *j);

@@ -48,6 +48,7 @@ typedef struct InferSse
 	InferSseStep broken; /* how it ended, else MORE */
 } InferSse;
 
+/* At the start of a stream; to be freed. max_line: bytes, as INFER_SSE_MAX_LINE. */
 extern void infer_sse_init(InferSse *sse, size_t max_line);
 extern void infer_sse_free(InferSse *sse);
 

@@ -15,7 +15,12 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+
+#include "scan/build.h"
+#include "scan/moves.h"
+#include "scan/plan.h"
 #include "scan/rewrite.h"
+#include "scan/walk.h"
 
 InferBuild *
 infer_build_begin(InferRewrite *rw, Plan *child)

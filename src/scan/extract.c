@@ -25,7 +25,11 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "scan/rewrite.h"
+
+#include "scan/build.h"
+#include "scan/hoist.h"
+#include "scan/moves.h"
+#include "scan/walk.h"
 
 typedef struct ExtractContext
 {

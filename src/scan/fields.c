@@ -9,7 +9,9 @@
 
 #include "nodes/extensible.h"
 #include "nodes/plannodes.h"
-#include "scan/rewrite.h"
+
+#include "scan/plan.h"
+#include "scan/walk.h"
 
 #define MAP(field) ((field) = (void *) map((Node *) (field), context))
 

@@ -41,8 +41,12 @@
 #include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+
 #include "pg/guc.h"
+#include "scan/hoist.h"
+#include "scan/moves.h"
 #include "scan/rewrite.h"
+#include "scan/walk.h"
 
 typedef struct ReplaceContext
 {

@@ -12,7 +12,11 @@
 #include "nodes/extensible.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+
+#include "scan/hoist.h"
+#include "scan/plan.h"
 #include "scan/rewrite.h"
+#include "scan/walk.h"
 
 typedef struct FindContext
 {

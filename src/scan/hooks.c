@@ -7,11 +7,13 @@
  */
 #include "postgres.h"
 
-#include "call/call.h"
 #include "nodes/extensible.h"
 #include "optimizer/planner.h"
+
+#include "call/call.h"
 #include "pg/guc.h"
 #include "scan/plan.h"
+#include "scan/walk.h"
 
 static planner_hook_type previous_planner_hook = NULL;
 

@@ -10,7 +10,11 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
+
+#include "scan/build.h"
+#include "scan/moves.h"
 #include "scan/rewrite.h"
+#include "scan/walk.h"
 
 Var *
 infer_var_for(int varno, AttrNumber attno, const Node *expr)

@@ -52,14 +52,8 @@ extern void infer_demand_init(void);
 /* prepass.c: returns query itself or a changed copy (never writes to query).  skippable: a call
  * became an InitPlan that stood where CASE, COALESCE, AND or OR may skip it. */
 extern Query *infer_prepass(Query *query, bool *skippable);
-/* walk_plan.c: does a Gather evaluate an InitPlan with a call before it starts? */
-extern bool infer_gather_calls(PlannedStmt *stmt);
 /* rewrite.c: changes stmt in place (a plan that the planner just made); cursor_options as the
  * planner got them. Cheap when there is no call in it. */
 extern void infer_rewrite(PlannedStmt *stmt, int cursor_options);
-/* walk.c: is there a call in this expression tree or query? */
-extern bool infer_contains_call(Node *node);
-/* walk.c: does this query, as the planner gets it, hold anything that a call could come from? */
-extern bool infer_query_may_call(Query *query);
 
 #endif

@@ -13,10 +13,12 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "utils/lsyscache.h"
+
 #include "pg/guc.h"
 #include "scan/plan.h"
 #include "scan/rewrite.h"
-#include "utils/lsyscache.h"
+#include "scan/walk.h"
 
 /* One query level. */
 typedef struct PrepassLevel

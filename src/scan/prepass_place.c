@@ -41,7 +41,9 @@
 #include "optimizer/planmain.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
+
 #include "scan/rewrite.h"
+#include "scan/walk.h"
 
 /* One query level. */
 typedef struct PlaceLevel

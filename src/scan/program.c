@@ -18,6 +18,8 @@
 #include "utils/lsyscache.h"
 
 #include "pg/compat.h"
+#include "registry/functions.h"
+#include "scan/plan.h"
 #include "scan/state.h"
 
 /* Scan tuple columns (from 1) that an expression reads; a whole-row reference reads all. */

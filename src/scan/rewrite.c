@@ -45,7 +45,12 @@
 #include "jit/jit.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+
+#include "scan/hoist.h"
+#include "scan/moves.h"
+#include "scan/plan.h"
 #include "scan/rewrite.h"
+#include "scan/walk.h"
 
 Plan *
 infer_proc_mat(InferRewrite *rw, Plan *plan)

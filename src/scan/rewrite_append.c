@@ -12,7 +12,12 @@
 #include "postgres.h"
 
 #include "nodes/makefuncs.h"
+
+#include "scan/build.h"
+#include "scan/moves.h"
 #include "scan/rewrite.h"
+#include "scan/unify.h"
+#include "scan/walk.h"
 
 /* A child with what it can do without calls; is_async: it was fit for asynchronous execution. */
 typedef struct AppendChild

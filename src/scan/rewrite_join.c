@@ -15,7 +15,13 @@
 #include "nodes/extensible.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+
+#include "scan/build.h"
+#include "scan/hoist.h"
+#include "scan/moves.h"
+#include "scan/rewrite.h"
 #include "scan/rewrite_join.h"
+#include "scan/walk.h"
 
 static void
 open_side(InferRewrite *rw, InferJoinSide *side, Plan *plan, int varno, bool one_row)

@@ -10,7 +10,11 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+
+#include "scan/build.h"
+#include "scan/moves.h"
 #include "scan/rewrite_join.h"
+#include "scan/walk.h"
 
 /* An expression over this side's layout, in terms of the join as it will be. */
 Node *

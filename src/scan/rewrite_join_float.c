@@ -11,8 +11,9 @@
 #include "postgres.h"
 
 #include "scan/rewrite_join.h"
+#include "scan/walk.h"
 
-/* Could this plan fail for parameters of a row that a condition should have dropped? */
+/* Can this plan not fail for parameters of a row that a condition should have dropped? */
 bool
 infer_is_harmless(Plan *plan)
 {

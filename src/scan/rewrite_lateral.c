@@ -23,7 +23,10 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+
+#include "scan/moves.h"
 #include "scan/rewrite.h"
+#include "scan/walk.h"
 
 /* What an inner side computes: columns and conditions, over nothing but parameters. */
 typedef struct InnerRow

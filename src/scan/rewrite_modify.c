@@ -30,7 +30,12 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+
+#include "scan/build.h"
+#include "scan/moves.h"
 #include "scan/rewrite.h"
+#include "scan/unify.h"
+#include "scan/walk.h"
 
 /* 17 (commit 0294df2f1f84) has a third kind of rows: those of the target alone. */
 #if PG_VERSION_NUM >= 170000

@@ -4,7 +4,11 @@
 #include "postgres.h"
 
 #include "nodes/nodeFuncs.h"
+
+#include "scan/build.h"
+#include "scan/moves.h"
 #include "scan/rewrite.h"
+#include "scan/walk.h"
 
 static bool
 is_liftable(Plan *plan)

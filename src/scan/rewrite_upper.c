@@ -5,8 +5,12 @@
 
 #include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
-#include "scan/rewrite.h"
 #include "utils/fmgroids.h"
+
+#include "scan/build.h"
+#include "scan/moves.h"
+#include "scan/rewrite.h"
+#include "scan/walk.h"
 
 static Bitmapset *
 columns_to_set(int ncols, const AttrNumber *columns)

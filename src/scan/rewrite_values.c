@@ -17,7 +17,10 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
+
 #include "scan/rewrite.h"
+#include "scan/unify.h"
+#include "scan/walk.h"
 
 typedef struct ValuesWork
 {

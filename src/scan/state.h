@@ -224,6 +224,7 @@ infer_ring_at(const InferScanState *scan, int64 number)
 	return &scan->rows[number & (scan->size - 1)];
 }
 
+/* What the ring needs, in the query's context. */
 extern void infer_ring_init(InferScanState *scan);
 /* A new row at the tail. */
 extern InferRow *infer_ring_push(InferScanState *scan);
@@ -231,6 +232,7 @@ extern InferRow *infer_ring_push(InferScanState *scan);
 extern void infer_ring_release(InferScanState *scan, InferRow *row);
 /* Frees the places of dropped rows at the head. */
 extern void infer_ring_trim(InferScanState *scan);
+/* The oldest row is done with; or all are. */
 extern void infer_ring_drop_head(InferScanState *scan);
 extern void infer_ring_drop_all(InferScanState *scan);
 /* Frees all but the oldest row, if that is the one that was returned last. */
@@ -245,6 +247,7 @@ typedef enum InferForget
 	INFER_FORGET_ALL
 } InferForget;
 
+/* Unpins their answers: they are asked anew. */
 extern void infer_ring_forget_shared(InferScanState *scan, InferForget what);
 
 /* rows.c */

@@ -22,8 +22,10 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "scan/rewrite.h"
 #include "utils/lsyscache.h"
+
+#include "scan/unify.h"
+#include "scan/walk.h"
 
 #define MOST_FORMS 4
 

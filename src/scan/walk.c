@@ -13,12 +13,12 @@
 #include "nodes/bitmapset.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
-#include "registry/functions.h"
-#include "scan/plan.h"
-#include "scan/rewrite.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+
+#include "registry/functions.h"
+#include "scan/walk.h"
 
 bool
 infer_is_call(const Node *node)

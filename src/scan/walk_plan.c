@@ -5,8 +5,8 @@
 
 #include "nodes/bitmapset.h"
 #include "nodes/plannodes.h"
-#include "scan/plan.h"
-#include "scan/rewrite.h"
+
+#include "scan/walk.h"
 
 /* All plans directly below this one (not those of its SubPlans). */
 List *

@@ -98,6 +98,7 @@ extern bool infer_admission_retry(InferKey key, bool exempt);
 /* Counts a request that was given up before its answer came. */
 extern void infer_admission_abandoned(InferKey key, InferExecution proof);
 
+/* Since when its server has failed, as of now. */
 extern InferFailing infer_admission_failing(InferKey key);
 /*
  * Has the key's server been failing for so long, without an answer in between?  For those who want

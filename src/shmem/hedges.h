@@ -22,6 +22,7 @@ typedef struct InferHedgeKey
 	uint64 model; /* hash of its name */
 } InferHedgeKey;
 
+/* Of a model of the current database, by its name. */
 extern InferHedgeKey infer_hedges_key(const char *model);
 /* As the functions of core/hedge.h, for calls that permit copies. */
 extern int64 infer_hedges_delay_us(const InferHedgeKey *key, InferAttemptKind kind, int64 first_us,

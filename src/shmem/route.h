@@ -217,6 +217,7 @@ extern void infer_route_forget(InferRouteRef ref);
 /* The gateway; nobody else calls these ----------------------------------------------------------
  */
 
+/* What a probe has found; an earlier generation's is dropped. */
 extern void infer_route_probed(InferRouteRef ref, const InferRouteProbe *probe);
 /* What was asked then says which incarnation answers, and nothing else; "" = it does not say. */
 extern void infer_route_said(InferRouteRef ref, const char *incarnation, int64 sent_us);

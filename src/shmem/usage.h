@@ -72,6 +72,7 @@ typedef struct InferUsageImage
 	InferUsageAccount *accounts;
 } InferUsageImage;
 
+/* The day, UTC, as a DateADT; moved by pg_inference.usage_day_offset. */
 extern int32 infer_usage_today(void);
 /* In the current database. All bytes are set: keys are compared as a whole. */
 extern void infer_usage_key(InferUsageKey *key, int32 day, Oid role, Oid server, InferTask task,
