@@ -420,6 +420,16 @@ test_line_expired(void)
 	infer_admission_reclaim(&a, nodes, 0);
 	CHECK(a.limiter.in_flight == 1 && nodes[0].expired == 0);
 	CHECK(a.limiter.granted - a.limiter.released == 1);
+	/* of two requests, the time of the one that ends last */
+	setup(2);
+	ask(0, 1);
+	now += 30 * SEC;
+	ask(0, 1);
+	ask(1, 1);
+	now += 31 * SEC;
+	CHECK(ask(1, 1) == 0);
+	now += 30 * SEC;
+	CHECK(ask(1, 1) == 1);
 }
 
 /* The place is not given away before what the answer tells has been applied. */

@@ -413,6 +413,15 @@ test_absent_and_expired(void)
 		infer_dispatch_give(d, 1, node, 1);
 		CHECK(in_flight() == 1);
 	}
+	/* of two requests, the time of the one that lasts longer */
+	setup(2);
+	CHECK(leaves(1, 1, INFER_PRIORITY_NORMAL));
+	now += 30 * SEC;
+	CHECK(leaves(1, 1, INFER_PRIORITY_NORMAL));
+	now += 31 * SEC;
+	CHECK(!leaves(2, 1, INFER_PRIORITY_NORMAL));
+	now += 30 * SEC;
+	CHECK(leaves(2, 1, INFER_PRIORITY_NORMAL) && in_flight() == 1);
 }
 
 /* Nodes do not know each other; a full table, or pool, says so and takes nothing. */
