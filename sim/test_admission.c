@@ -620,7 +620,117 @@ test_rate_tokens(void)
 	CHECK(ask_as(4, 1, INFER_PRIORITY_NORMAL, 5000) == 1);
 	/* corrections come too late to matter */
 	infer_ratelimit_correct(&a.rate, first, 600, 0, now);
+	infer_ratelimit_correct(&a.rate, first, 600, 900, now);
 	CHECK(a.rate.all_tokens == 5000);
+}
+
+/* Tokens are charged in the half-second in which they were sent, and count for 61 s. */
+static void
+test_rate_corrections(void)
+{
+	int64_t first;
+	int64_t second;
+
+	setup_with(100, 1, 0, 1000);
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 300) == 1);
+	first = stamp;
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 700) == 1); /* all that is left */
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 1) == 0);
+	infer_admission_leave(&a, nodes, 0);
+	/* several at a time, each with its tokens */
+	setup_with(100, 1, 0, 1000);
+	CHECK(ask_as(0, 3, INFER_PRIORITY_NORMAL, 100) == 3 && a.rate.all_tokens == 300);
+	CHECK(ask_as(0, 3, INFER_PRIORITY_NORMAL, 300) == 2 && a.rate.all_tokens == 900);
+	/* who is first of those for whom there are too few keeps back what is not before it */
+	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 0);
+	CHECK(ask_as(1, 1, INFER_PRIORITY_HIGH, 100) == 1);
+	setup_with(100, 1, 0, 1000);
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 300) == 1);
+	first = stamp;
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 700) == 1);
+	/* less than nothing was never used */
+	infer_ratelimit_correct(&a.rate, first, 2000, 0, now);
+	CHECK(a.rate.all_tokens == 0);
+	now += 10 * SEC;
+	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 400) == 1);
+	second = stamp;
+	/* the last moment in which it counts, and the first in which it does not */
+	now += 61 * SEC - 1;
+	infer_ratelimit_correct(&a.rate, second, 400, 500, now);
+	CHECK(a.rate.all_tokens == 500);
+	now += 1;
+	infer_ratelimit_correct(&a.rate, second, 500, 900, now);
+	CHECK(a.rate.all_tokens == 0);
+	CHECK(ask_as(2, 1, INFER_PRIORITY_NORMAL, 1000) == 1);
+}
+
+/* What was sent at several times comes free at several times. */
+static void
+test_rate_opens_one_by_one(void)
+{
+	int64_t begin;
+
+	setup_with(100, 1, 2, 1000);
+	begin = now;
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 900) == 1);
+	now += 20 * SEC;
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 100) == 1);
+	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == begin + 61 * SEC);
+	now = begin + 61 * SEC;
+	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 1);
+	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == begin + 81 * SEC);
+	/* tokens alone */
+	setup_with(100, 1, 0, 1000);
+	begin = now;
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 900) == 1);
+	now += 20 * SEC;
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 100) == 1);
+	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == begin + 61 * SEC);
+}
+
+/* As fault_F60, of tokens. */
+static void
+test_rate_sliding_minute_of_tokens(void)
+{
+	static struct
+	{
+		int64_t at;
+		int64_t tokens;
+	} sent[5000];
+	int n = 0;
+	int first = 0;
+	int64_t in_minute = 0;
+	int64_t most = 0;
+	int64_t all = 0;
+	uint32_t random = 7;
+
+	setup_with(1000, 1, 0, 6000);
+	for (int64_t end = now + 600 * SEC; now < end;)
+	{
+		int64_t tokens;
+
+		random = random * 1664525 + 1013904223;
+		now += (random >> 16) % 1000 * MS / 4;
+		tokens = 1 + (random >> 8) % 300;
+		if (ask_as(0, 1, INFER_PRIORITY_NORMAL, tokens) != 1)
+		{
+			infer_admission_leave(&a, nodes, 0);
+			continue;
+		}
+		give(0, 1);
+		sent[n].at = now;
+		sent[n++].tokens = tokens;
+		in_minute += tokens;
+		all += tokens;
+		while (sent[first].at <= now - 60 * SEC)
+			in_minute -= sent[first++].tokens;
+		most = in_minute > most ? in_minute : most;
+	}
+	CHECK(most <= 6000 && most >= 5700);
+	CHECK(all >= 9 * 5700);
 }
 
 static void
@@ -634,6 +744,7 @@ test_rate_headers(void)
 	infer_ratelimit_headers(&a.rate, some_left, unsaid, now);
 	CHECK(a.rate.requests_left == 5 && a.rate.tokens_left == -1);
 	CHECK(ask(0, 1) == 1);
+	infer_ratelimit_headers(&a.rate, unsaid, unsaid, now); /* which says nothing new */
 	CHECK(a.rate.requests_left == 4);
 	infer_ratelimit_headers(&a.rate, none_left, unsaid, now);
 	infer_ratelimit_hold(&a.rate, now + 20 * SEC); /* the later one wins */
@@ -641,6 +752,20 @@ test_rate_headers(void)
 	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == now + 30 * SEC);
 	now += 30 * SEC;
 	CHECK(ask(1, 1) == 1);
+
+	/* of tokens likewise; nothing is left of less than nothing */
+	setup_with(100, 1, 0, 100000);
+	infer_ratelimit_headers(&a.rate, unsaid, some_left, now);
+	CHECK(a.rate.requests_left == -1 && a.rate.tokens_left == 5);
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 2) == 1 && a.rate.tokens_left == 3);
+	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 9) == 1 && a.rate.tokens_left == 0);
+	infer_ratelimit_headers(&a.rate, some_left, none_left, now);
+	CHECK(ask(1, 1) == 0);
+	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == now + 30 * SEC);
+	/* none, but nobody says until when */
+	setup_with(100, 1, 60, 0);
+	infer_ratelimit_headers(&a.rate, (InferRateHeader){0, 0}, unsaid, now);
+	CHECK(ask(1, 8) == 8 && a.rate.requests_left == 0);
 }
 
 /* Who waits for something else is passed over, and keeps its place. */
@@ -718,6 +843,9 @@ main(void)
 	TEST(fault_F60_sliding_minute);
 	TEST(rate_wakes);
 	TEST(rate_tokens);
+	TEST(rate_corrections);
+	TEST(rate_opens_one_by_one);
+	TEST(rate_sliding_minute_of_tokens);
 	TEST(rate_headers);
 	return tap_done();
 }
