@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use InferTest;
 use InferProc;
+use List::Util qw(min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -260,23 +261,22 @@ is($mock->stat('max_in_flight'), 6, 'terminated: with all of the permits');
 # ----------------------------------------------------------------------------------------------
 # A minute: never more than rpm requests in it, over all sessions.
 
-server('minute', rpm => 20);
+server('minute', rpm => 60);
 given('base_ms=5');
-my @minute = map { InferProc->start($node, "minute $_", rows_of('minute', "minute $_", 50)) } 1 .. 4;
-ok(InferTest::wait_until(60, sub { admission('minute', 'waiting = 4 AND in_flight = 0 AND requests_left = 0') eq 't' }),
-	'rpm: four sessions wait');
-is($mock->stat('requests'), 20, 'fault_F60: rpm: when twenty requests were sent');
+my @minute = map { InferProc->start($node, "minute $_", rows_of('minute', "minute $_", 50)) } 1 .. 8;
+ok(InferTest::wait_until(60, sub { admission('minute', 'waiting = 8 AND in_flight = 0 AND requests_left = 0') eq 't' }),
+	'rpm: eight sessions wait');
+is($mock->stat('requests'), 60, 'fault_F60: rpm: when sixty requests were sent');
 is(ask(q{SELECT count(*), string_agg(DISTINCT waiting_for, ' '), max(in_flight) FROM infer.stat_progress}),
-	'4|permit|0', 'rpc_F30: which stat_progress shows while they wait');
-is(ask(q{SELECT sum(requests) FROM infer.stat_progress}), 20, 'rpc_F30: with what they have sent');
+	'8|permit|0', 'rpc_F30: which stat_progress shows while they wait');
+is(ask(q{SELECT sum(requests) FROM infer.stat_progress}), 60, 'rpc_F30: with what they have sent');
 cmp_ok(admission('minute', 'paced'), '>', 0, 'rpm: it is shown');
 if ($ENV{PG_INFERENCE_LONG})
 {
-	# the next twenty a minute after the first ones, and so on
-	sleep 50;
-	is($mock->stat('requests'), 20, 'rpm: not before a minute has passed');
-	ok(InferTest::wait_until(30, sub { $mock->stat('requests') > 20 }), 'rpm: then they go on');
-	cmp_ok($mock->stat('requests'), '<=', 40, 'rpm: for as many as before');
+	ok(InferTest::wait_until(150, sub { $mock->stat('requests') >= 130 }), 'rpm: they go on when a minute has passed, and another one');
+	my @at = sort { $a <=> $b } map { $_->{first_seen} } values %{ $mock->ledger };
+	cmp_ok(min(map { $at[ $_ + 60 ] - $at[$_] } 0 .. $#at - 60), '>=', 60000,
+		'fault_F60: rpm: no sixty-one of them in any minute');
 }
 $node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'minute %'});
 $_->finish foreach @minute;
