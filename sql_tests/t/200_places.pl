@@ -166,6 +166,15 @@ like(
 		$m, 'few', preferring($m, qw(a1 a2 b1 b2))),
 	qr/on server "b1\.$n" failed.*after 2 attempts.*Servers tried: a1\.$n \([^)]*\), b1\.$n \([^)]*\)\./s,
 	'gw_5: stages have their limits');
+# ... and all attempts together have the time of the call: of rounds that the servers want a second apart,
+# so many as begin within it, and it does not wait for the next one
+given(all => [ 'fault_429=100', 'retry_after=1' ]);
+$m = model('complete');
+my ($told, $attempts, $elapsed) = split /\|/,
+  outcome('reason, attempts, extract(epoch FROM elapsed)', $m, 'in time', '"timeout": 2900, "max_attempts": 30');
+is($told, 'overloaded', 'gw_5: refused until its time is over');
+ok($attempts > 4 && $attempts <= 12, 'gw_5: a retry keeps the deadline of its call') or diag("$attempts attempts");
+cmp_ok($elapsed, '<', 2.9, 'gw_5: ... and the call ends when the next pause is longer than that');
 # what may have been executed goes nowhere else, unless the call permits that
 given(a1 => ['fault_lost=100']);
 $m = model('complete');
