@@ -33,7 +33,7 @@ leave_lines(Fleet *f, int which)
 		slot_leave(f, i, which);
 }
 
-/* Begin and end -------------------------------------------------------------------------------- */
+/* --- Begin and end --- */
 
 static bool
 happens(Fleet *f, double part)
@@ -126,7 +126,7 @@ fail(Fleet *f, int which, InferExecution claim)
 	finish(f, which);
 }
 
-/* Attempts ------------------------------------------------------------------------------------- */
+/* --- Attempts --- */
 
 static int
 new_attempt(Fleet *f, int which, int place, InferAttemptKind kind)
@@ -241,7 +241,7 @@ client_hedge(Fleet *f, int attempt)
 	infer_hedge_untake(&f->hedge);
 }
 
-/* Looking -------------------------------------------------------------------------------------- */
+/* --- Looking --- */
 
 /* Is a server that the call may go to known to be another one than is wanted? */
 static bool
@@ -363,7 +363,7 @@ client_look(Fleet *f, int which)
 		look(f, which);
 }
 
-/* Answers -------------------------------------------------------------------------------------- */
+/* --- Answers --- */
 
 static void
 forget_running(Fleet *f, const Attempt *a)
@@ -524,7 +524,7 @@ client_timeout(Fleet *f, int attempt)
 	landed(f, attempt);
 }
 
-/* From outside --------------------------------------------------------------------------------- */
+/* --- From outside --- */
 
 void
 client_cancel(Fleet *f, int call)

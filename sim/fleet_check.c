@@ -130,7 +130,7 @@ check_landing(Fleet *f, const Attempt *a, const InferFinding *finding)
 	f->earned += a->kind != INFER_ATTEMPT_COPY && !a->copied && !a->lagging;
 }
 
-/* The end -------------------------------------------------------------------------------------- */
+/* --- The end --- */
 
 static void
 check_attempts(Fleet *f)

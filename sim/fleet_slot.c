@@ -256,7 +256,7 @@ slot_describe(Fleet *f, const Client *c, InferRoutePlace *places)
 	}
 }
 
-/* Probes --------------------------------------------------------------------------------------- */
+/* --- Probes --- */
 
 void
 slot_probe(Fleet *f, int machine)

@@ -380,7 +380,7 @@ dead_host(int sessions, int for_ms, const Variant *v)
 	return failing(w, v);
 }
 
-/* Random worlds -------------------------------------------------------------------------------- */
+/* --- Random worlds --- */
 
 static void
 random_server(World *w, Random *r)

@@ -7,7 +7,7 @@
 
 #define REQUEST_TIMEOUT (60 * SECOND)
 
-/* Instances ------------------------------------------------------------------------------------ */
+/* --- Instances --- */
 
 int
 instance_new(World *w)
@@ -67,7 +67,7 @@ session_wake_line(World *w, int instance, bool at_once)
 	check_instance(w, instance, true);
 }
 
-/* Sessions ------------------------------------------------------------------------------------- */
+/* --- Sessions --- */
 
 void
 session_schedule(World *w, int which, int64_t at)
@@ -405,7 +405,7 @@ session_look(World *w, int which)
 		s->ended_us = w->now;
 }
 
-/* From outside --------------------------------------------------------------------------------- */
+/* --- From outside --- */
 
 static void
 session_crash(World *w, int which, int64_t reclaim_us)

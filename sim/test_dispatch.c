@@ -470,8 +470,7 @@ test_nodes(void)
 		CHECK(infer_dispatch_take(d, process, &a, now, &node) == (process == 0) && node != NOBODY);
 }
 
-/* Random moves against a model ------------------------------------------------------------------
- */
+/* --- Random moves against a model --- */
 
 #define PROCESSES 8
 

@@ -309,8 +309,7 @@ test_monitor_gives_up(void)
 	CHECK(!infer_monitor_gives_up(&m, 3 * SEC, now));
 }
 
-/* The key ---------------------------------------------------------------------------------------
- */
+/* --- The key --- */
 
 static InferAdmission a;
 static InferAdmissionNode nodes[NODES];

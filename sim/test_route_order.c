@@ -351,8 +351,7 @@ test_gw_3_duration(void)
 	CHECK(d.order[3] == 1);
 }
 
-/* failures.md 5.2 --------------------------------------------------------------------------------
- */
+/* --- failures.md 5.2 --- */
 
 /* Node a is near: what comes first, and what last. */
 static void

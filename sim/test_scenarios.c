@@ -105,7 +105,7 @@ test_job_J6(void)
 	}
 }
 
-/* The rules ------------------------------------------------------------------------------------ */
+/* --- The rules --- */
 
 /* 1: compare means, not the fastest answer. */
 static void
@@ -237,7 +237,7 @@ test_adaptive_unused(void)
 	}
 }
 
-/* Promises ------------------------------------------------------------------------------------- */
+/* --- Promises --- */
 
 static void
 test_must_recover(void)
@@ -380,7 +380,7 @@ test_fail_P40(void)
 		}
 }
 
-/* Random worlds -------------------------------------------------------------------------------- */
+/* --- Random worlds --- */
 
 static void
 test_sim_random_worlds(void)

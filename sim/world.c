@@ -92,7 +92,7 @@ world_script(World *w, int64_t at, ScriptKind kind, int64_t a, int64_t b)
 	world_at(w, at, EVENT_SCRIPT, w->nscript++, 0);
 }
 
-/* The server ----------------------------------------------------------------------------------- */
+/* --- The server --- */
 
 void
 server_account(World *w)

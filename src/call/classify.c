@@ -32,8 +32,7 @@
 #include "pg/report.h"
 #include "registry/models.h"
 
-/* Objects ---------------------------------------------------------------------------------------
- */
+/* --- Objects --- */
 
 static Jsonb *
 read_json(const char *text)
@@ -113,8 +112,7 @@ routing_of(Jsonb *options)
 	return routing;
 }
 
-/* Functions -------------------------------------------------------------------------------------
- */
+/* --- Functions --- */
 
 static void
 append_text(StringInfo json, const char *key, const char *text)
@@ -249,8 +247,7 @@ infer_classify(const InferTarget *target, Jsonb *options, Jsonb *parameters)
 	return header;
 }
 
-/* Times -----------------------------------------------------------------------------------------
- */
+/* --- Times --- */
 
 typedef struct Times
 {

@@ -74,8 +74,7 @@ kind_of(const InferBatch *batch)
 	return batch->stages.attempts <= 1 ? INFER_ATTEMPT_FIRST : INFER_ATTEMPT_RETRY;
 }
 
-/* When ------------------------------------------------------------------------------------------
- */
+/* --- When --- */
 
 static bool
 says_the_same(const InferBatch *batch, int place)
@@ -152,8 +151,7 @@ infer_copies_landed(const InferBatch *batch, InferReason reason)
 	infer_hedges_landed(&key, kind_of(batch), batch->copied, false, reason == INFER_REASON_NONE);
 }
 
-/* The copy --------------------------------------------------------------------------------------
- */
+/* --- The copy --- */
 
 /* The same request to the same answers, loose and without a place. */
 static InferBatch *
@@ -275,8 +273,7 @@ infer_copies_send(InferClient *client)
 		infer_transport_step(infer_pump_transport());
 }
 
-/* The end ---------------------------------------------------------------------------------------
- */
+/* --- The end --- */
 
 #define EXCHANGE(type, field)                                                                      \
 	do                                                                                             \

@@ -115,7 +115,7 @@ infer_permit_wanted(InferKey key)
 	return demands[key].ready;
 }
 
-/* Rounds --------------------------------------------------------------------------------------- */
+/* --- Rounds --- */
 
 uint64
 infer_permit_begin_round(void)
@@ -172,7 +172,7 @@ has_room(InferLane *lane)
 	return false;
 }
 
-/* Asking --------------------------------------------------------------------------------------- */
+/* --- Asking --- */
 
 /*
  * The lane's node has too much in flight.  The process waits in the node's line, and is passed over
@@ -380,7 +380,7 @@ infer_permit_probe(InferBatch *batch, const int *order, int n)
 	return look_around(batch, order, n, PROBES) == INFER_PERMIT_TAKEN;
 }
 
-/* Giving back ---------------------------------------------------------------------------------- */
+/* --- Giving back --- */
 
 /* The controllers hear how it went, then the permit is free. */
 void

@@ -50,8 +50,7 @@ static struct
 	uint64 incarnation; /* 0 = not known */
 } last;
 
-/* What the table says ---------------------------------------------------------------------------
- */
+/* --- What the table says --- */
 
 void
 infer_route_look(const InferRouteSnapshot *snapshot, bool dead, InferTask task, int items,
@@ -138,8 +137,7 @@ infer_route_describe(const InferPlacement *placement, bool permitted, InferRoute
 	};
 }
 
-/* The request ----------------------------------------------------------------------------------
- */
+/* --- The request --- */
 
 typedef struct Turns
 {
@@ -220,8 +218,7 @@ infer_route_prepare(InferClass *class)
 	class->turn = turn_of(class->target, true);
 }
 
-/* The walk -------------------------------------------------------------------------------------
- */
+/* --- The walk --- */
 
 static InferStagesRule
 rule_of(const InferClass *class)
@@ -470,8 +467,7 @@ infer_route_give_up(InferBatch *batch)
 	batch->stages = before;
 }
 
-/* Nowhere to go ---------------------------------------------------------------------------------
- */
+/* --- Nowhere to go --- */
 
 static InferReason
 reason_of_cause(void)

@@ -78,7 +78,7 @@ infer_admission_configure(InferAdmission *a, int nnodes, const InferAdmissionCon
 	return true;
 }
 
-/* The line ------------------------------------------------------------------------------------- */
+/* --- The line --- */
 
 static void
 append(InferAdmission *a, InferAdmissionNode *nodes, int me)
@@ -225,7 +225,7 @@ settle(InferAdmission *a, InferAdmissionNode *nodes, int room, int priority, int
 	return left;
 }
 
-/* Expired permits ------------------------------------------------------------------------------ */
+/* --- Expired permits --- */
 
 /* Takes back what processes hold that do not look; for a process that waits in vain. */
 static void
@@ -246,7 +246,7 @@ take_expired(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_u
 	}
 }
 
-/* Permits -------------------------------------------------------------------------------------- */
+/* --- Permits --- */
 
 /* Free permits, whoever they are due to. */
 static int
@@ -446,7 +446,7 @@ infer_admission_reclaim(InferAdmission *a, InferAdmissionNode *nodes, int me)
 	put_back(a, &nodes[me], nodes[me].held + nodes[me].expired);
 }
 
-/* Waking --------------------------------------------------------------------------------------- */
+/* --- Waking --- */
 
 /* When one of the line could go by time alone. */
 static int64_t

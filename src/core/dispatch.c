@@ -47,7 +47,7 @@ infer_dispatch_init(InferDispatch *d, int nnodes, int nstakes)
 	}
 }
 
-/* Nodes and stakes ----------------------------------------------------------------------------- */
+/* --- Nodes and stakes --- */
 
 /* The node of that label, or the first free one; INFER_NOBODY = there is neither. */
 static int
@@ -150,7 +150,7 @@ drop_if_empty(InferDispatch *d, int me)
 	d->free_stake = me;
 }
 
-/* Who goes first ------------------------------------------------------------------------------- */
+/* --- Who goes first --- */
 
 static bool
 waits_here(const InferDispatchStake *stake, int64_t now_us)
@@ -228,7 +228,7 @@ due_at(const InferDispatch *d, int node, int place, const InferDispatchAsk *ask,
 	return fitting(d, in_flight, ask->weight, ask->want);
 }
 
-/* Weight --------------------------------------------------------------------------------------- */
+/* --- Weight --- */
 
 /* Takes back what processes hold that do not look; for a process that waits in vain. */
 static void

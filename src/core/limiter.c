@@ -34,7 +34,7 @@ has_rule(const InferLimiter *l, uint32_t rule)
 	return (l->config.rules & rule) != 0;
 }
 
-/* Configuration -------------------------------------------------------------------------------- */
+/* --- Configuration --- */
 
 static double
 clamp(double value, double least, double most)
@@ -141,7 +141,7 @@ infer_limiter_set_adaptive(InferLimiter *l, bool adaptive)
 	l->config.adaptive = adaptive;
 }
 
-/* The limit ------------------------------------------------------------------------------------ */
+/* --- The limit --- */
 
 static int
 integral(const InferLimiter *l, double window)
@@ -265,7 +265,7 @@ infer_limiter_take(InferLimiter *l, int n, int64_t now_us)
 						 .sent_us = now_us};
 }
 
-/* Overload ------------------------------------------------------------------------------------- */
+/* --- Overload --- */
 
 /* How much is left after a refusal at `level`; see LEVEL at the top of limiter.h. */
 static double
@@ -313,7 +313,7 @@ on_overload(InferLimiter *l, const InferPermit *permit, int64_t retry_after_us, 
 		l->low_water = l->window;
 }
 
-/* Success -------------------------------------------------------------------------------------- */
+/* --- Success --- */
 
 static bool
 is_used(const InferLimiter *l)
@@ -436,7 +436,7 @@ on_success(InferLimiter *l, const InferPermit *permit, const InferOutcome *outco
 	l->window = window;
 }
 
-/* The end of a request ------------------------------------------------------------------------- */
+/* --- The end of a request --- */
 
 void
 infer_limiter_feedback(InferLimiter *l, const InferPermit *permit, const InferOutcome *outcome,
@@ -465,7 +465,7 @@ infer_limiter_complete(InferLimiter *l, const InferPermit *permit, int n,
 	infer_limiter_release(l, n);
 }
 
-/* Statistics ----------------------------------------------------------------------------------- */
+/* --- Statistics --- */
 
 void
 infer_limiter_stat_reset(InferLimiter *l)

@@ -16,7 +16,7 @@
 #define JITTER         0.1
 #define STEEPEST       0.99
 
-/* The address ---------------------------------------------------------------------------------- */
+/* --- The address --- */
 
 static void
 tell(InferPeer *p, bool failed)
@@ -91,7 +91,7 @@ infer_peer_patience_ends_us(const InferPeer *p, int64_t began_us, int64_t sustai
 	return patience_us < INT64_MAX - from_us ? from_us + patience_us : INT64_MAX;
 }
 
-/* Loading -------------------------------------------------------------------------------------- */
+/* --- Loading --- */
 
 bool
 infer_loading_hear(InferLoading *l, bool loading, int64_t now_us)
@@ -113,7 +113,7 @@ infer_loading_since_us(const InferLoading *l, int64_t now_us)
 	return now_us - l->heard_us <= INFER_LOADING_TTL_US ? l->since_us : 0;
 }
 
-/* Dialling ------------------------------------------------------------------------------------- */
+/* --- Dialling --- */
 
 int
 infer_dial_room(const InferDial *d, int64_t now_us)
@@ -220,7 +220,7 @@ infer_dial_unsent(InferDial *d, const InferDialMark *mark, int64_t now_us)
 		d->next_us = now_us;
 }
 
-/* Models that are not there -------------------------------------------------------------------- */
+/* --- Models that are not there --- */
 
 static InferDeadModel *
 find(InferDeadModels *t, uint64_t model)

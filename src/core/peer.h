@@ -41,7 +41,7 @@
 
 #include "core/types.h"
 
-/* The address ---------------------------------------------------------------------------------- */
+/* --- The address --- */
 
 #define INFER_PEER_DETECTION_US INT64_C(4000000)
 
@@ -76,7 +76,7 @@ extern int64_t infer_peer_patience_us(int64_t sustained_us, double slope, int64_
 extern int64_t infer_peer_patience_ends_us(const InferPeer *p, int64_t began_us,
 										   int64_t sustained_us, double slope, int64_t now_us);
 
-/* Loading -------------------------------------------------------------------------------------- */
+/* --- Loading --- */
 
 #define INFER_LOADING_TTL_US INT64_C(10000000)
 
@@ -92,7 +92,7 @@ extern bool infer_loading_hear(InferLoading *l, bool loading, int64_t now_us);
 /* Since when it has been loading; 0 = it is not, as far as is known. */
 extern int64_t infer_loading_since_us(const InferLoading *l, int64_t now_us);
 
-/* Dialling ------------------------------------------------------------------------------------- */
+/* --- Dialling --- */
 
 /* Memory must be zero before the first use. */
 typedef struct InferDial
@@ -123,7 +123,7 @@ extern void infer_dial_hear(InferDial *d, const InferDialMark *mark, InferReason
 /* ... or never left: another one may. */
 extern void infer_dial_unsent(InferDial *d, const InferDialMark *mark, int64_t now_us);
 
-/* Models that are not there -------------------------------------------------------------------- */
+/* --- Models that are not there --- */
 
 #define INFER_DEAD_MODELS 8
 #define INFER_DEAD_TTL_US INT64_C(60000000)

@@ -38,7 +38,7 @@ infer_queue_renew(InferQueueModel *m)
 	forget(m);
 }
 
-/* Reservations --------------------------------------------------------------------------------- */
+/* --- Reservations --- */
 
 InferReservation
 infer_queue_reserve(InferQueueModel *m, int64_t now_us)
@@ -71,7 +71,7 @@ infer_queue_drop(InferQueueModel *m, int32_t n, double weight)
 	take_back(m, n, weight);
 }
 
-/* Latency -------------------------------------------------------------------------------------- */
+/* --- Latency --- */
 
 static void
 clean_sample(double *figure, double *worst, double sample, bool anew)
@@ -136,7 +136,7 @@ infer_queue_doubted(const InferQueueModel *m, InferTask task)
 	return m->latency[task].heard_us > m->latency[task].clean_us;
 }
 
-/* Penalty and exclusion ------------------------------------------------------------------------ */
+/* --- Penalty and exclusion --- */
 
 void
 infer_queue_penalty(InferQueueModel *m, double penalty)
@@ -173,7 +173,7 @@ infer_queue_excluded(const InferQueueModel *m, int64_t now_us)
 	return now_us < m->excluded_until_us;
 }
 
-/* The end of a request ------------------------------------------------------------------------- */
+/* --- The end of a request --- */
 
 bool
 infer_queue_release(InferQueueModel *m, InferReservation *reservation,

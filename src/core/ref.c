@@ -20,8 +20,7 @@ infer_ref_is(const char *text)
 	return strncmp(text, PREFIX, sizeof(PREFIX) - 1) == 0;
 }
 
-/* What a reference may hold ---------------------------------------------------------------------
- */
+/* --- What a reference may hold --- */
 
 static bool
 has_control(const char *name)
@@ -50,7 +49,7 @@ problem_of(const InferRef *ref)
 	return NULL;
 }
 
-/* Text ----------------------------------------------------------------------------------------- */
+/* --- Text --- */
 
 static bool
 is_plain(char c)
@@ -204,7 +203,7 @@ infer_ref_read(const char *text, size_t len, InferRef *ref, const char **problem
 	return *problem == NULL;
 }
 
-/* Bytes ---------------------------------------------------------------------------------------- */
+/* --- Bytes --- */
 
 /* That of IEEE 802.3. */
 static uint32_t

@@ -9,7 +9,7 @@
 #define ROUND_PAUSE_MAX_US INT64_C(5000000)
 #define JITTER             0.5 /* only shortens */
 
-/* Sets of places ------------------------------------------------------------------------------- */
+/* --- Sets of places --- */
 
 static bool
 has(const InferPlaceSet *set, int place)
@@ -29,7 +29,7 @@ same_node(const InferRoutePlace *a, const InferRoutePlace *b)
 	return strcmp(a->node == NULL ? "" : a->node, b->node == NULL ? "" : b->node) == 0;
 }
 
-/* Attempts ------------------------------------------------------------------------------------- */
+/* --- Attempts --- */
 
 void
 infer_stages_started(InferStages *s, const InferRoutePlace *places, int place, bool copy)
@@ -140,7 +140,7 @@ infer_stages_priority(const InferStages *s, InferPriority priority)
 	return raised < INFER_PRIORITY_VHIGH ? (InferPriority) raised : INFER_PRIORITY_VHIGH;
 }
 
-/* Rounds --------------------------------------------------------------------------------------- */
+/* --- Rounds --- */
 
 static void
 begin_round(InferStages *s, int tier)
@@ -219,7 +219,7 @@ all_tried(const InferStages *s, const InferRouteDecision *decision)
 	return true;
 }
 
-/* Steps ---------------------------------------------------------------------------------------- */
+/* --- Steps --- */
 
 static void
 end(const InferStages *s, InferStagesStep *step)

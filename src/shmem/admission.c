@@ -75,7 +75,7 @@ static bool *conflict_told = NULL; /* by key: this session has been told */
 #define table_lock()        (&locks[0].lock)
 #define partition_lock(key) (&locks[1 + (key) % INFER_ADMISSION_PARTITIONS].lock)
 
-/* Sizes ---------------------------------------------------------------------------------------- */
+/* --- Sizes --- */
 
 static int
 count_processes(void)
@@ -132,8 +132,7 @@ infer_admission_shmem_attach(void *memory, LWLockPadded *tranche, bool found)
 		table->buckets[i] = NOBODY;
 }
 
-/* Exit ------------------------------------------------------------------------------------------
- */
+/* --- Exit --- */
 
 static void
 release_at_exit(int code, Datum arg)
@@ -151,7 +150,7 @@ register_exit(void)
 	exit_registered = true;
 }
 
-/* Keys ----------------------------------------------------------------------------------------- */
+/* --- Keys --- */
 
 /* The bucket that holds the key, or the empty one where it would go. Table lock held. */
 static int
@@ -293,7 +292,7 @@ infer_admission_limit(InferKey key, int64_t least, InferWindowConfig *window)
 	return limit;
 }
 
-/* Permits -------------------------------------------------------------------------------------- */
+/* --- Permits --- */
 
 int
 infer_admission_try_acquire(InferKey key, const InferAsk *ask, InferTicket *ticket)
@@ -447,7 +446,7 @@ infer_admission_release_all(void)
 	}
 }
 
-/* Retries -------------------------------------------------------------------------------------- */
+/* --- Retries --- */
 
 bool
 infer_admission_retry(InferKey key, bool exempt)
@@ -474,7 +473,7 @@ infer_admission_abandoned(InferKey key, InferExecution proof)
 	LWLockRelease(partition_lock(key));
 }
 
-/* Failures ------------------------------------------------------------------------------------- */
+/* --- Failures --- */
 
 /* Partition lock held. */
 static InferFailing
@@ -506,7 +505,7 @@ infer_admission_failed_for(InferKey key, int64 sustained_us)
 	return failing.for_us > 0 && failing.for_us >= sustained_us;
 }
 
-/* Statistics ----------------------------------------------------------------------------------- */
+/* --- Statistics --- */
 
 static int64
 least_known(int64 a, int64 b)

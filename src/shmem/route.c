@@ -47,7 +47,7 @@ static LWLockPadded *locks = NULL;
 #define table_lock()      (&locks[0].lock)
 #define partition_lock(i) (&locks[1 + (i) % INFER_ROUTE_PARTITIONS].lock)
 
-/* Memory --------------------------------------------------------------------------------------- */
+/* --- Memory --- */
 
 static int
 count_buckets(int capacity)
@@ -140,7 +140,7 @@ infer_route_lock(InferRouteRef ref, LWLockMode mode)
 	return NULL;
 }
 
-/* Who is where --------------------------------------------------------------------------------- */
+/* --- Who is where --- */
 
 static int32 *
 bucket_of(Oid database, Oid server)

@@ -167,7 +167,7 @@ typedef struct InferRouteEntry
 	uint64 recent[INFER_HISTOGRAM_BUCKETS]; /* what answers took of late */
 } InferRouteEntry;
 
-/* Backends ------------------------------------------------------------------------------------- */
+/* --- Backends --- */
 
 /* Finds the server's slot, or publishes it; cheap when it is there.  A slot below 0: go on without.
  * What the own transaction has changed is not published, for it may still be taken back. Says
@@ -214,8 +214,7 @@ extern void infer_route_wait_end(void);
 /* The server is gone. */
 extern void infer_route_forget(InferRouteRef ref);
 
-/* The gateway; nobody else calls these ----------------------------------------------------------
- */
+/* --- The gateway; nobody else calls these --- */
 
 /* What a probe has found; an earlier generation's is dropped. */
 extern void infer_route_probed(InferRouteRef ref, const InferRouteProbe *probe);
@@ -226,8 +225,7 @@ extern void infer_route_sample(InferRouteRef ref, double utilisation);
 /* Load and health factors of all nodes, from samples and states, into all slots. Allocates. */
 extern void infer_route_refresh_nodes(void);
 
-/* Reading all -----------------------------------------------------------------------------------
- */
+/* --- Reading all --- */
 
 /* Slots are numbered from 0 to this. */
 extern int infer_route_slots(void);

@@ -103,8 +103,7 @@ infer_route_reserve(InferRouteRef ref, int duration_weight, InferRouteReservatio
 	return true;
 }
 
-/* What an outcome says -------------------------------------------------------------------------
- */
+/* --- What an outcome says --- */
 
 uint64
 infer_route_model(const char *remote_model, Oid userid)

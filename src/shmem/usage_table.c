@@ -23,7 +23,7 @@ InferUsageAccount *infer_usage_accounts = NULL;
 
 static int my_account = 0; /* where the account was that this process asked for last */
 
-/* Memory --------------------------------------------------------------------------------------- */
+/* --- Memory --- */
 
 static int
 count_buckets(int capacity)
@@ -86,7 +86,7 @@ infer_usage_table_attach(void *memory, bool found)
 	infer_usage_table_clear();
 }
 
-/* Rows ----------------------------------------------------------------------------------------- */
+/* --- Rows --- */
 
 /* The bucket that holds the key, or the empty one where it would go. */
 static int
@@ -237,7 +237,7 @@ infer_usage_get_row(const InferUsageKey *key)
 	return row;
 }
 
-/* Accounts ------------------------------------------------------------------------------------- */
+/* --- Accounts --- */
 
 InferAccount *
 infer_usage_get_account(Oid role, int32 day)
