@@ -46,8 +46,8 @@ start_window(InferLane *lane)
 	infer_window_init(&lane->window, &config);
 }
 
-/* The client's lane for a place, made at its first batch.  The search begins at `near`: lanes of a
- * class stand together. */
+/* The client's lane for a place, made at its first batch.  The search begins at `near`, the lane of
+ * the place before this one in the class: the lanes of a class stand in the order of its places. */
 static InferLane *
 get_lane(InferClient *client, const InferPlace *place, InferLane *near)
 {
@@ -63,11 +63,11 @@ get_lane(InferClient *client, const InferPlace *place, InferLane *near)
 	lane->key = place->key;
 	lane->cap = options->max_concurrency;
 	lane->priority = options->header.priority;
-	lane->group = ++client->ngroups;
+	lane->group = near != NULL ? near->group : ++client->ngroups;
 	infer_weight_begin(lane, place);
 	start_window(lane);
-	lane->next = client->lanes;
-	client->lanes = lane;
+	lane->next = near != NULL ? near->next : client->lanes;
+	*(near != NULL ? &near->next : &client->lanes) = lane;
 	return lane;
 }
 
@@ -87,8 +87,7 @@ infer_lanes_get(InferBatch *batch)
 	InferLane *lane = NULL;
 	int group = 0;
 
-	/* backwards, for new ones are put in front */
-	for (int i = class->nplaces - 1; i >= 0; i--)
+	for (int i = 0; i < class->nplaces; i++)
 	{
 		if (class->places[i].barred != INFER_REASON_NONE)
 			continue;

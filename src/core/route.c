@@ -61,6 +61,34 @@ infer_route_draw(const InferRouting *routing, uint64_t what)
 	return (double) (infer_route_mix(routing->seed ^ infer_route_mix(what)) >> 11) * 0x1p-53;
 }
 
+/* items[0..middle) and items[middle..n) are sorted. */
+static void
+merge(int *items, int middle, int n, bool (*before)(const void *keys, int a, int b),
+	  const void *keys)
+{
+	int first[INFER_ROUTE_MAX_PLACES];
+	int a = 0;
+	int b = middle;
+
+	memcpy(first, items, sizeof(int) * (size_t) middle);
+	for (int i = 0; a < middle; i++)
+		items[i] = b < n && before(keys, items[b], first[a]) ? items[b++] : first[a++];
+}
+
+void
+infer_route_sort(int *items, int n, bool (*before)(const void *keys, int a, int b),
+				 const void *keys)
+{
+	for (int run = 1; run < n; run *= 2)
+		for (int from = 0; from + run < n; from += 2 * run)
+		{
+			int *second = &items[from + run];
+
+			if (before(keys, second[0], second[-1]))
+				merge(&items[from], run, n - from < 2 * run ? n - from : 2 * run, before, keys);
+		}
+}
+
 bool
 infer_route_same(const char *a, const char *b)
 {
@@ -100,29 +128,31 @@ infer_route_request_init(InferRouteRequest *request)
 	request->duration = INFER_DURATION_MEDIUM;
 }
 
+#define NODE_SLOTS (2 * INFER_ROUTE_MAX_PLACES)
+
 /* The nodes in order of their first place. */
 static void
 number_nodes(InferRouting *routing)
 {
 	InferRouteDecision *d = routing->decision;
-	uint64_t hashes[INFER_ROUTE_MAX_PLACES]; /* most names differ in them already */
+	int16_t
+		nodes[NODE_SLOTS]; /* by the hash of the name, or the next one that is free; -1 = free */
 
+	memset(nodes, -1, sizeof(nodes));
 	d->n_nodes = 0;
 	for (int i = 0; i < routing->n; i++)
 	{
 		const char *name = routing->places[i].node;
-		uint64_t hash = infer_route_hash(name);
-		int node = 0;
+		unsigned at = (unsigned) (infer_route_hash(name) % NODE_SLOTS);
 
-		while (node < d->n_nodes &&
-			   (hashes[node] != hash || !infer_route_same(d->nodes[node].name, name)))
-			node++;
-		if (node == d->n_nodes)
+		while (nodes[at] >= 0 && !infer_route_same(d->nodes[nodes[at]].name, name))
+			at = (at + 1) % NODE_SLOTS;
+		if (nodes[at] < 0)
 		{
-			hashes[node] = hash;
+			nodes[at] = (int16_t) d->n_nodes;
 			d->nodes[d->n_nodes++] = (InferRouteNode){.name = name, .rank = -1};
 		}
-		d->places[i].node = node;
+		d->places[i].node = nodes[at];
 	}
 }
 

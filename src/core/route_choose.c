@@ -20,7 +20,6 @@
 /* Smaller is earlier: what, then score, then chance. */
 typedef struct PlaceKey
 {
-	int place;
 	uint64_t what;
 	double score;
 	double chance;
@@ -143,7 +142,7 @@ key_of(const InferRouting *routing, int i, double bound)
 	const InferRouteVerdict *verdict = &routing->decision->places[i];
 	bool busy = request->duration >= INFER_DURATION_LONG && place->duration_weight > 0;
 	uint64_t what = (uint64_t) routing->pref[i];
-	PlaceKey key = {.place = i, .score = verdict->score};
+	PlaceKey key = {.score = verdict->score};
 
 	what = what << 1 | (request->is_mut && !place->primary);
 	what = what << 1 | !routing->near[i];
@@ -162,13 +161,15 @@ key_of(const InferRouting *routing, int i, double bound)
 }
 
 static bool
-is_before(const PlaceKey *a, const PlaceKey *b)
+is_before(const void *keys, int a, int b)
 {
-	if (a->what != b->what)
-		return a->what < b->what;
-	if (a->score != b->score)
-		return a->score < b->score;
-	return a->chance < b->chance;
+	const PlaceKey *of = keys;
+
+	if (of[a].what != of[b].what)
+		return of[a].what < of[b].what;
+	if (of[a].score != of[b].score)
+		return of[a].score < of[b].score;
+	return of[a].chance < of[b].chance;
 }
 
 void
@@ -177,24 +178,14 @@ infer_route_order(InferRouting *routing)
 	InferRouteDecision *d = routing->decision;
 	PlaceKey keys[INFER_ROUTE_MAX_PLACES];
 	double bound = routing->request->affinity != 0 ? affinity_bound(routing) : 0;
-	int n = 0;
 
 	for (int i = 0; i < routing->n; i++)
-	{
-		PlaceKey key;
-		int at;
-
-		if (!infer_route_usable(routing, i))
-			continue;
-		key = key_of(routing, i, bound);
-		for (at = n++; at > 0 && is_before(&key, &keys[at - 1]); at--)
-			keys[at] = keys[at - 1];
-		keys[at] = key;
-	}
-	d->n_order = n;
-	for (int rank = 0; rank < n; rank++)
-	{
-		d->order[rank] = keys[rank].place;
-		d->places[keys[rank].place].rank = rank;
-	}
+		if (infer_route_usable(routing, i))
+		{
+			keys[i] = key_of(routing, i, bound);
+			d->order[d->n_order++] = i;
+		}
+	infer_route_sort(d->order, d->n_order, is_before, keys);
+	for (int rank = 0; rank < d->n_order; rank++)
+		d->places[d->order[rank]].rank = rank;
 }

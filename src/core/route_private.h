@@ -25,6 +25,10 @@ extern double infer_route_draw(const InferRouting *routing, uint64_t what);
 extern uint64_t infer_route_mix(uint64_t bits);
 extern uint64_t infer_route_hash(const char *text);
 
+/* Sorts numbers of what has keys; equals stay as they are.  At most INFER_ROUTE_MAX_PLACES. */
+extern void infer_route_sort(int *items, int n, bool (*before)(const void *keys, int a, int b),
+							 const void *keys);
+
 /* "" and NULL are the same. */
 extern bool infer_route_same(const char *a, const char *b);
 /* Its position; -1 = it is not in the list. */

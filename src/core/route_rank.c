@@ -12,6 +12,7 @@
 #include "core/route_private.h"
 
 #include <limits.h>
+#include <string.h>
 
 #define LOAD_STEPS   10  /* differences of less than a tenth are none */
 #define MUCH_WORSE   2.0 /* a node whose best place scores so much more is no equal */
@@ -22,15 +23,18 @@
 #define OF_LOOK      2                 /* what a draw is for; 1 is the versions' */
 #define OF_NODE      (UINT64_C(1) << 32)
 
-/* What decides between two nodes before strategy does. */
+/* What decides between two nodes. */
 typedef struct NodeKey
 {
-	int node;
 	int pref;
 	bool far;
 	bool unhealthy;
 	double health_factor;
 	int load_step;
+	/* smart, among equals */
+	bool much_worse;
+	bool last; /* it served the caller's last success */
+	double score;
 	double chance;
 } NodeKey;
 
@@ -40,6 +44,7 @@ typedef struct NodeSums
 	double sampled_health;
 	int in_flight;
 	int limit;
+	int counted; /* its last usable place so far; -1 = none */
 } NodeSums;
 
 /* Do all places near and far count the same? */
@@ -74,21 +79,20 @@ find_near(InferRouting *routing)
 		routing->near[i] = !none && infer_route_same(routing->places[i].node, locality);
 }
 
-/* A server counts once, whatever it serves. */
+/* A server counts once, whatever it serves. before: the usable place of the node before each. */
 static bool
-is_counted(const InferRouting *routing, int i)
+is_counted(const InferRouting *routing, int i, const int *before)
 {
-	for (int k = 0; k < i; k++)
-		if (infer_route_usable(routing, k) &&
-			routing->decision->places[k].node == routing->decision->places[i].node &&
-			infer_route_same(routing->places[k].server, routing->places[i].server))
+	for (int k = before[i]; k >= 0; k = before[k])
+		if (infer_route_same(routing->places[k].server, routing->places[i].server))
 			return true;
 	return false;
 }
 
 /* Adds a place to what its node's add up to. */
 static void
-add_place(const InferRouting *routing, int i, NodeSums *sums, NodeKey *key, InferRouteNode *node)
+add_place(const InferRouting *routing, int i, NodeSums *sums, NodeKey *key, InferRouteNode *node,
+		  int *before)
 {
 	const InferRoutePlace *place = &routing->places[i];
 	bool usable = infer_route_usable(routing, i);
@@ -108,7 +112,9 @@ add_place(const InferRouting *routing, int i, NodeSums *sums, NodeKey *key, Infe
 		node->load = place->node_load;
 	if (place->node_health > sums->sampled_health)
 		sums->sampled_health = place->node_health;
-	if (is_counted(routing, i))
+	before[i] = sums->counted;
+	sums->counted = i;
+	if (is_counted(routing, i, before))
 		return;
 	if (!routing->bad[i])
 		node->health_factor += place->health_weight;
@@ -123,13 +129,15 @@ static void
 describe_nodes(const InferRouting *routing, NodeKey *keys)
 {
 	InferRouteDecision *d = routing->decision;
+	const char *last = routing->request->last_node;
+	bool any_last = !infer_route_same(last, NULL);
 	NodeSums sums[INFER_ROUTE_MAX_PLACES];
+	int before[INFER_ROUTE_MAX_PLACES];
 
 	for (int node = 0; node < d->n_nodes; node++)
 	{
-		sums[node] = (NodeSums){0};
-		keys[node] = (NodeKey){.node = node,
-							   .pref = INT_MAX,
+		sums[node] = (NodeSums){.counted = -1};
+		keys[node] = (NodeKey){.pref = INT_MAX,
 							   .far = true,
 							   .chance = infer_route_draw(routing, OF_NODE + (uint64_t) node)};
 	}
@@ -137,7 +145,7 @@ describe_nodes(const InferRouting *routing, NodeKey *keys)
 	{
 		int node = d->places[i].node;
 
-		add_place(routing, i, &sums[node], &keys[node], &d->nodes[node]);
+		add_place(routing, i, &sums[node], &keys[node], &d->nodes[node], before);
 	}
 	for (int node = 0; node < d->n_nodes; node++)
 	{
@@ -151,6 +159,8 @@ describe_nodes(const InferRouting *routing, NodeKey *keys)
 		keys[node].unhealthy = !it->healthy;
 		keys[node].health_factor = it->health_factor;
 		keys[node].load_step = (int) (it->load * LOAD_STEPS + 1e-9);
+		keys[node].score = it->score;
+		keys[node].last = any_last && infer_route_same(it->name, last);
 	}
 }
 
@@ -169,53 +179,51 @@ compare_nodes(const NodeKey *a, const NodeKey *b)
 	return a->load_step - b->load_step;
 }
 
-/* The next in turn comes first, then those that follow it. */
-static void
-take_turns(const InferRouting *routing, NodeKey *keys, int n)
+static bool
+is_better(const void *keys, int a, int b)
 {
-	NodeKey as_numbered[INFER_ROUTE_MAX_PLACES];
-	int first = (int) (routing->request->turn % (uint64_t) n);
+	const NodeKey *of = keys;
 
-	for (int i = 0; i < n; i++)
-		as_numbered[i] = keys[i];
-	for (int i = 0; i < n; i++)
-		keys[i] = as_numbered[(first + i) % n];
+	return compare_nodes(&of[a], &of[b]) < 0;
 }
 
-/* smart: is node a to be taken before node b, of equals whose best score is this? */
+/* smart, of equals */
 static bool
-is_smarter(const InferRouting *routing, const NodeKey *a, const NodeKey *b, double best)
+is_smarter(const void *keys, int a, int b)
 {
-	const InferRouteNode *node_a = &routing->decision->nodes[a->node];
-	const InferRouteNode *node_b = &routing->decision->nodes[b->node];
-	const char *last = routing->request->last_node;
-	bool a_much_worse = node_a->score > best * MUCH_WORSE;
-	bool b_much_worse = node_b->score > best * MUCH_WORSE;
+	const NodeKey *of = keys;
 
-	if (a_much_worse != b_much_worse)
-		return b_much_worse;
-	if (!infer_route_same(last, NULL))
-	{
-		if (infer_route_same(node_a->name, last))
-			return true;
-		if (infer_route_same(node_b->name, last))
-			return false;
-	}
-	if (node_a->score != node_b->score)
-		return node_a->score < node_b->score;
-	return a->chance < b->chance;
+	if (of[a].much_worse != of[b].much_worse)
+		return of[b].much_worse;
+	if (of[a].last != of[b].last)
+		return of[a].last;
+	if (of[a].score != of[b].score)
+		return of[a].score < of[b].score;
+	return of[a].chance < of[b].chance;
+}
+
+/* The next in turn comes first, then those that follow it. */
+static void
+take_turns(const InferRouting *routing, int *nodes, int n)
+{
+	int as_numbered[INFER_ROUTE_MAX_PLACES];
+	int first = (int) (routing->request->turn % (uint64_t) n);
+
+	memcpy(as_numbered, nodes, sizeof(int) * (size_t) n);
+	for (int i = 0; i < n; i++)
+		nodes[i] = as_numbered[(first + i) % n];
 }
 
 /* Might it have become the better one, without anybody's knowing? */
 static bool
-is_unheard(const InferRouting *routing, const NodeKey *key)
+is_unheard(const InferRouting *routing, int node)
 {
 	for (int i = 0; i < routing->n; i++)
 	{
 		const InferRoutePlace *place = &routing->places[i];
 
 		if (infer_route_usable(routing, i) && !routing->bad[i] && !routing->fresh[i] &&
-			routing->decision->places[i].node == key->node && place->in_flight == 0 &&
+			routing->decision->places[i].node == node && place->in_flight == 0 &&
 			(!place->doubted || routing->now_us - place->heard_us > DOUBT_US))
 			return true;
 	}
@@ -224,46 +232,40 @@ is_unheard(const InferRouting *routing, const NodeKey *key)
 
 /* Sorted: now and then the first that nobody has heard of late comes first. */
 static void
-look_around(const InferRouting *routing, NodeKey *keys, int n)
+look_around(const InferRouting *routing, int *nodes, int n)
 {
 	int at = 0;
-	NodeKey key;
+	int node;
 
 	if (infer_route_draw(routing, OF_LOOK) >= LOOK_SHARE)
 		return;
-	while (at < n && !is_unheard(routing, &keys[at]))
+	while (at < n && !is_unheard(routing, nodes[at]))
 		at++;
 	if (at == n)
 		return;
-	key = keys[at];
-	for (; at > 0; at--)
-		keys[at] = keys[at - 1];
-	keys[0] = key;
+	node = nodes[at];
+	memmove(nodes + 1, nodes, sizeof(int) * (size_t) at);
+	nodes[0] = node;
 }
 
+/* Of nodes that are equals so far. */
 static void
-break_tie(const InferRouting *routing, NodeKey *keys, int n)
+break_tie(const InferRouting *routing, NodeKey *keys, int *nodes, int n)
 {
-	double best = routing->decision->nodes[keys[0].node].score;
+	double best = keys[nodes[0]].score;
 
 	if (routing->request->strategy == INFER_STRATEGY_RR)
 	{
-		take_turns(routing, keys, n);
+		take_turns(routing, nodes, n);
 		return;
 	}
 	for (int i = 1; i < n; i++)
-		if (routing->decision->nodes[keys[i].node].score < best)
-			best = routing->decision->nodes[keys[i].node].score;
-	for (int i = 1; i < n; i++)
-	{
-		NodeKey key = keys[i];
-		int at = i;
-
-		for (; at > 0 && is_smarter(routing, &key, &keys[at - 1], best); at--)
-			keys[at] = keys[at - 1];
-		keys[at] = key;
-	}
-	look_around(routing, keys, n);
+		if (keys[nodes[i]].score < best)
+			best = keys[nodes[i]].score;
+	for (int i = 0; i < n; i++)
+		keys[nodes[i]].much_worse = keys[nodes[i]].score > best * MUCH_WORSE;
+	infer_route_sort(nodes, n, is_smarter, keys);
+	look_around(routing, nodes, n);
 }
 
 void
@@ -271,29 +273,23 @@ infer_route_rank(InferRouting *routing)
 {
 	InferRouteDecision *d = routing->decision;
 	NodeKey keys[INFER_ROUTE_MAX_PLACES];
+	int nodes[INFER_ROUTE_MAX_PLACES]; /* the usable ones */
 	int n = 0;
 
 	find_near(routing);
 	describe_nodes(routing, keys);
-	/* the usable ones, sorted, at the front */
 	for (int node = 0; node < d->n_nodes; node++)
-	{
-		NodeKey key = keys[node];
-		int at;
-
-		if (!d->nodes[node].usable)
-			continue;
-		for (at = n++; at > 0 && compare_nodes(&key, &keys[at - 1]) < 0; at--)
-			keys[at] = keys[at - 1];
-		keys[at] = key;
-	}
+		if (d->nodes[node].usable)
+			nodes[n++] = node;
+	infer_route_sort(nodes, n, is_better, keys);
 	for (int from = 0, to; from < n; from = to)
 	{
-		for (to = from + 1; to < n && compare_nodes(&keys[from], &keys[to]) == 0; to++)
+		for (to = from + 1; to < n && compare_nodes(&keys[nodes[from]], &keys[nodes[to]]) == 0;
+			 to++)
 			;
 		if (to > from + 1)
-			break_tie(routing, &keys[from], to - from);
+			break_tie(routing, keys, &nodes[from], to - from);
 	}
 	for (int rank = 0; rank < n; rank++)
-		d->nodes[keys[rank].node].rank = rank;
+		d->nodes[nodes[rank]].rank = rank;
 }
