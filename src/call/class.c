@@ -86,66 +86,72 @@ parameters_of(struct varlena *raw)
 	return VARSIZE(raw) > VARHDRSZ ? (Jsonb *) raw : NULL;
 }
 
-/* In the class's context. */
+/* With its key (copied) and nothing else, below the current context. */
+static InferClass *
+new_class(InferTask task, struct varlena *const raw[3], uint32 hash)
+{
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "pg_inference class", ALLOCSET_SMALL_SIZES);
+	InferClass *class = MemoryContextAllocZero(context, sizeof(InferClass));
+
+	class->context = context;
+	class->userid = GetUserId();
+	class->task = task;
+	class->hash = hash;
+	for (int i = 0; i < 3; i++)
+	{
+		class->raw[i] = MemoryContextAlloc(context, VARSIZE(raw[i]));
+		memcpy(class->raw[i], raw[i], VARSIZE(raw[i]));
+	}
+	return class;
+}
+
+/* All of it, in its context. */
 static void
 resolve(InferClass *class, Jsonb *classified)
 {
-	char *model = text_to_cstring((text *) class->raw[0]);
+	MemoryContext old = MemoryContextSwitchTo(class->context);
 
-	class->target = infer_resolve(model, class->task, class->userid);
 	class->parameters_json = parameters_json(class->raw[1]);
 	infer_options_parse(class->task, PointerGetDatum(class->raw[2]), class->target, classified,
 						parameters_of(class->raw[1]), &class->options);
 	infer_places_make(class);
 	infer_route_prepare(class);
-}
-
-/* A class that the memo does not have. Leaves nothing behind if it raises. */
-static InferClass *
-make(InferMemo *memo, InferTask task, struct varlena *const raw[3], uint32 hash, Jsonb *classified)
-{
-	MemoryContext old = CurrentMemoryContext;
-	InferClass *class = infer_memo_class_new(memo, GetUserId(), task, raw, hash);
-
-	PG_TRY();
-	{
-		MemoryContextSwitchTo(class->context);
-		resolve(class, classified);
-		class->bytes = MemoryContextMemAllocated(class->context, true);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(old);
-		infer_memo_class_discard(class);
-		PG_RE_THROW();
-	}
-	PG_END_TRY();
+	class->bytes = MemoryContextMemAllocated(class->context, true);
 	MemoryContextSwitchTo(old);
-	return class;
 }
 
 /*
- * The memo has no such class.  The model's classification functions run before there is one: they
- * may call models themselves, and so make, and drop, classes of this memo, this one included.
+ * The memo has no such class.  It gets it when the class is complete: what raises before leaves
+ * nothing there.  The model's classification functions run while there is none: they may call
+ * models themselves, and so make, and drop, classes of this memo, this one included.
  */
 static InferClass *
-find_or_make(InferTask task, struct varlena *const raw[3])
+find_or_make(InferTask task, struct varlena *const raw[3], uint32 hash)
 {
 	char *model = text_to_cstring((text *) raw[0]);
-	InferTarget *target = infer_resolve(model, task, GetUserId());
+	InferClass *class = new_class(task, raw, hash);
+	MemoryContext old = MemoryContextSwitchTo(class->context);
 	Jsonb *classified = NULL;
-	InferMemo *memo;
-	InferClass *class;
-	uint32 hash;
 
-	if (target->class_fns.n > 0)
+	class->target = infer_resolve(model, task, class->userid);
+	MemoryContextSwitchTo(old);
+	if (class->target->class_fns.n > 0)
 	{
+		InferClass *made;
+
 		check_stack_depth();
-		classified = infer_classify(target, (Jsonb *) raw[2], parameters_of(raw[1]));
+		classified = infer_classify(class->target, (Jsonb *) raw[2], parameters_of(raw[1]));
+		made = infer_memo_class_find(infer_memo_current(), class->userid, task, raw, &hash);
+		if (made != NULL)
+		{
+			MemoryContextDelete(class->context);
+			return made;
+		}
 	}
-	memo = infer_memo_current();
-	class = infer_memo_class_find(memo, GetUserId(), task, raw, &hash);
-	return class != NULL ? class : make(memo, task, raw, hash, classified);
+	resolve(class, classified);
+	infer_memo_class_add(infer_memo_current(), class);
+	return class;
 }
 
 /*
@@ -166,7 +172,7 @@ infer_class_get(InferClient *client, const InferFunction *function, const Datum 
 		return class;
 	class = infer_memo_class_find(memo, userid, function->task, raw, &hash);
 	if (class == NULL)
-		class = find_or_make(function->task, raw);
+		class = find_or_make(function->task, raw, hash);
 	infer_memo_class_hold(class);
 	if (client->last_class != NULL)
 		infer_memo_class_release(client->last_class);

@@ -191,36 +191,22 @@ infer_memo_class_find(InferMemo *memo, Oid userid, InferTask task, struct varlen
 	return slot == NULL ? NULL : slot->class;
 }
 
-/* A new class with nothing resolved, in a context of its own; the caller fills or discards it. */
-InferClass *
-infer_memo_class_new(InferMemo *memo, Oid userid, InferTask task, struct varlena *const raw[3],
-					 uint32 hash)
+void
+infer_memo_class_add(InferMemo *memo, InferClass *class)
 {
-	MemoryContext context =
-		AllocSetContextCreate(memo->context, "pg_inference class", ALLOCSET_SMALL_SIZES);
-	InferClass *class = MemoryContextAllocZero(context, sizeof(InferClass));
 	bool found;
 
-	class->context = context;
-	class->userid = userid;
-	class->task = task;
-	class->hash = hash;
-	class->memo = memo;
-	for (int i = 0; i < 3; i++)
-	{
-		class->raw[i] = MemoryContextAlloc(context, VARSIZE(raw[i]));
-		memcpy(class->raw[i], raw[i], VARSIZE(raw[i]));
-	}
 	(void) classes_insert(memo->classes, class, &found);
 	Assert(!found);
+	MemoryContextSetParent(class->context, memo->context);
+	class->memo = memo;
 	dlist_push_tail(&memo->idle_classes, &class->idle);
 	memo->nidle++;
-	return class;
 }
 
 /* Takes an unreferenced class out of the memo and frees it. */
-void
-infer_memo_class_discard(InferClass *class)
+static void
+class_discard(InferClass *class)
 {
 	InferMemo *memo = class->memo;
 
@@ -254,8 +240,7 @@ class_unref(InferClass *class)
 	dlist_push_tail(&memo->idle_classes, &class->idle);
 	memo->nidle++;
 	if (memo->nidle > IDLE_CLASSES_MAX)
-		infer_memo_class_discard(
-			dlist_container(InferClass, idle, dlist_head_node(&memo->idle_classes)));
+		class_discard(dlist_container(InferClass, idle, dlist_head_node(&memo->idle_classes)));
 }
 
 /* One pin less; an orphan goes with its last one. */

@@ -70,15 +70,11 @@ extern InferTolerance *infer_memo_tolerance(InferMemo *memo);
 extern int64 infer_memo_evictions(void);
 
 /* The class with this key, or NULL; raw: model, parameters, options, none of them NULL. *hash is
- * for class_new(). */
+ * that of the key. */
 extern InferClass *infer_memo_class_find(InferMemo *memo, Oid userid, InferTask task,
 										 struct varlena *const raw[3], uint32 *hash);
-/* A new class, with its key (copied) and context and nothing else: the caller fills it, or discards
- * it. */
-extern InferClass *infer_memo_class_new(InferMemo *memo, Oid userid, InferTask task,
-										struct varlena *const raw[3], uint32 hash);
-/* Takes a class that nothing refers to out of the memo, and frees it. */
-extern void infer_memo_class_discard(InferClass *class);
+/* A class that it does not have. Its context is the memo's from now on. */
+extern void infer_memo_class_add(InferMemo *memo, InferClass *class);
 /* A client's hold on the class that it used last. */
 extern void infer_memo_class_hold(InferClass *class);
 extern void infer_memo_class_release(InferClass *class);

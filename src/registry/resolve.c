@@ -131,6 +131,27 @@ infer_check_usage(InferTarget *target, Oid userid)
 								   userid);
 }
 
+/* Reads the catalogs, which leaves more behind than the target. key: to remember it by, or NULL. */
+static InferTarget *
+infer_read_target(const char *model, InferTask task, const char *key)
+{
+	MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "pg_inference target", ALLOCSET_SMALL_SIZES);
+	MemoryContext previous = MemoryContextSwitchTo(context);
+	uint64 seen = generation;
+	InferTarget *read;
+	InferTarget *target;
+
+	model_catalog = infer_model_catalog(false);
+	read = infer_target_read(model, task);
+	if (key != NULL && seen == generation)
+		infer_remember_target(key, read);
+	MemoryContextSwitchTo(previous);
+	target = infer_target_copy(read);
+	MemoryContextDelete(context);
+	return target;
+}
+
 InferTarget *
 infer_resolve(const char *model, InferTask task, Oid userid)
 {
@@ -147,14 +168,7 @@ infer_resolve(const char *model, InferTask task, Oid userid)
 	if (slot != NULL)
 		target = infer_target_copy(slot->target);
 	else
-	{
-		uint64 seen = generation;
-
-		model_catalog = infer_model_catalog(false);
-		target = infer_target_read(model, task);
-		if (cacheable && seen == generation)
-			infer_remember_target(key, target);
-	}
+		target = infer_read_target(model, task, cacheable ? key : NULL);
 	infer_check_usage(target, userid);
 	return target;
 }
