@@ -64,7 +64,7 @@ static inline uint64_t mix64(uint64_t x) /* splitmix64's finaliser */
     X(base_ms, 0, 0, 1e7, "service time of a request")                                             \
     X(item_ms, 0, 0, 1e7, "... plus this for every item (input text, prompt, conversation)")       \
     X(token_ms, 0, 0, 1e7, "... plus this for every completion token (the gap of SSE chunks)")     \
-    X(hold, 0, 0, 1, "1: no service ends before this is 0 again, however long it has taken")        \
+    X(hold, 0, 0, 2, "1: no service ends before this is 0; 2: those that are held wait on, others end") \
     X(jitter, 0, 0, 5, "sigma of a lognormal factor of median 1 on the service time")              \
     X(seed, 1, 0, 1e15, "seed of jitter and faults")                                               \
     X(slots, 0, 0, 1e6, "requests in service at the same time; 0: no limit")                       \

@@ -56,7 +56,7 @@ void queue_run(void)
 /* Keeps a request whose service would end now; false: nothing is held back. */
 static bool hold_back(struct req *r, void (*end)(void *))
 {
-    if (!set.hold) return false;
+    if (set.hold != 1) return false;
     r->timer.fire = end;
     *(held_tail ? &held_tail->next : &held_head) = r;
     held_tail = r;

@@ -5,6 +5,7 @@
 # connection, no permit, no process; and DROP DATABASE of another database does not wait for them.
 use strict;
 use warnings;
+use InferPulse;
 use InferTest;
 use InferProc;
 use PostgreSQL::Test::Cluster;
@@ -12,10 +13,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
-# What the project promises is 200 ms; a shared test machine gets more, the figures are shown.
+# What the project promises is 200 ms; a shared test machine gets more, the figures are shown. What the machine takes for
+# itself does not count.
 my $promise = 1.0;
 my $patience = 60;
 
+my $pulse = InferPulse->new;
 my $folder = PostgreSQL::Test::Utils::tempdir;
 my $dns_log = "$folder/dns.log";
 my $slow_dns = InferProc::build_slow_dns($folder);
@@ -152,9 +155,9 @@ my %fault_number = (
 	retry => 'fault_F10',
 	map { ($_, "fault_F2") } qw(dns connect tls upload body));
 
-# Starts the three sessions and waits until all of them are in the phase. Who waits for a permit
-# needs somebody who holds it: that session comes first in the list.
-sub enter
+# Starts the three sessions and waits until all of them are in the phase, or one has ended. Who waits for a permit
+# needs somebody who holds it: that session comes first in the list, after whether they are there.
+sub try_to_enter
 {
 	my ($phase, $timeout) = @_;
 	my %statement = statements($phase);
@@ -174,9 +177,17 @@ sub enter
 		push @sessions,
 		  InferProc->start($node, "waits $kind", script($phase, $statement{$kind}, $timeout));
 	}
-	ok(InferTest::wait_until($patience, sub { $reached{$phase}->(@sessions) }),
-		"$phase: all sessions are in this phase");
-	return ($holder, @sessions);
+	my $ended = sub { return scalar grep { $_->slurp('out') =~ /^end/m } @sessions; };
+	my $there = InferTest::wait_until($patience, sub { $reached{$phase}->(@sessions) || $ended->() }) && !$ended->();
+	return ($there, $holder, @sessions);
+}
+
+sub enter
+{
+	my ($phase) = @_;
+	my ($there, @sessions) = try_to_enter($phase, '0');
+	ok($there, "$phase: all sessions are in this phase");
+	return @sessions;
 }
 
 # What must be true right after the sessions were stopped.
@@ -189,7 +200,7 @@ sub is_clean
 	my $start = time;
 	ok(InferTest::wait_until(10, sub { $mock->open_connections == $left }),
 		"fault_F7: $phase, $action: the server sees every connection closed");
-	my $took = time - $start;
+	my $took = $pulse->since($start);
 	note(sprintf "%s, %s: connections closed within %.0f ms", $phase, $action, 1000 * $took);
 	cmp_ok($took, '<', $promise, "fault_F7: $phase, $action: at once");
 	$node->safe_psql('postgres', 'DROP TABLE IF EXISTS made; TRUNCATE sink');
@@ -216,7 +227,8 @@ sub clocks
 
 sub soon
 {
-	my ($name, $seconds) = @_;
+	my ($name, $begin, $end) = @_;
+	my $seconds = $end - $begin - $pulse->lost($begin, $end);
 	note(sprintf "%s: %.0f ms", $name, 1000 * $seconds);
 	cmp_ok($seconds, '<', $promise, $name);
 	return;
@@ -227,12 +239,12 @@ sub test_cancel
 	my ($phase) = @_;
 	my $number = $fault_number{$phase};
 	$node->safe_psql('postgres', 'CREATE DATABASE other TEMPLATE template0');
-	my ($holder, @sessions) = enter($phase, '0');
+	my ($holder, @sessions) = enter($phase);
 
 	my $start = time;
 	my ($code, $out, $err) = $node->psql('postgres', 'DROP DATABASE other', timeout => $patience);
 	is($code, 0, "$phase: DROP DATABASE of another database") or diag($err);
-	my $took = time - $start;
+	my $took = $pulse->since($start);
 	note(sprintf "%s: DROP DATABASE took %.0f ms", $phase, 1000 * $took);
 	cmp_ok($took, '<', 10, "$phase: DROP DATABASE does not wait for the calls");
 
@@ -249,7 +261,7 @@ sub test_cancel
 		my $path = $session->{name} =~ /direct/ ? $number : 'fault_F5';
 		like($err, qr/^psql.*ERROR:  57014: canceling statement due to user request$/m,
 			"$path: $phase, $session->{name}: cancelled");
-		soon("$path: $phase, $session->{name}: cancel", $end - $when);
+		soon("$path: $phase, $session->{name}: cancel", $when, $end);
 	}
 	is_clean($phase, 'cancel', $holder);
 	end_holder($holder);
@@ -259,14 +271,23 @@ sub test_cancel
 sub test_timeout
 {
 	my ($phase) = @_;
-	my ($holder, @sessions) = enter($phase, '2s');
+	my ($there, $holder, @sessions);
+	my $seconds = 1;
+	do # on a busy machine the first may be over before the last is there
+	{
+		$_->finish foreach @sessions;
+		end_holder($holder);
+		$seconds *= 2;
+		($there, $holder, @sessions) = try_to_enter($phase, "${seconds}s");
+	} until $there || $seconds == 16;
+	ok($there, "$phase: all sessions are in this phase");
 	foreach my $session (@sessions)
 	{
 		my ($out, $err) = $session->finish;
 		my ($begin, $end) = clocks($out);
 		like($err, qr/^psql.*ERROR:  57014: canceling statement due to statement timeout$/m,
 			"fault_F4: $phase, $session->{name}: stopped by statement_timeout");
-		soon("fault_F4: $phase, $session->{name}: statement_timeout", $end - $begin - 2);
+		soon("fault_F4: $phase, $session->{name}: statement_timeout", $begin + $seconds, $end);
 	}
 	is_clean($phase, 'statement_timeout', $holder);
 	end_holder($holder);
@@ -276,7 +297,7 @@ sub test_timeout
 sub test_terminate
 {
 	my ($phase) = @_;
-	my ($holder, @sessions) = enter($phase, '0');
+	my ($holder, @sessions) = enter($phase);
 	my %alive = map { $_->backend => $_->{name} } @sessions;
 	my $when = $node->safe_psql(
 		'postgres', q{
@@ -286,12 +307,12 @@ sub test_terminate
 				WHERE application_name LIKE 'waits %';
 		END $$});
 	my $until = time + $patience;
-	my %took;
+	my %gone;
 	while (%alive && time < $until)
 	{
 		foreach my $pid (keys %alive)
 		{
-			$took{ delete $alive{$pid} } = time - $when unless kill 0, $pid;
+			$gone{ delete $alive{$pid} } = time unless kill 0, $pid;
 		}
 		sleep 0.001;
 	}
@@ -299,7 +320,7 @@ sub test_terminate
 	{
 		my $name = $session->{name};
 		soon("fault_F3: $phase, $name: backend gone after pg_terminate_backend",
-			$took{$name} // $patience);
+			$when, $gone{$name} // $when + $patience);
 		my ($out, $err) = $session->finish;
 		like($err, qr/57P01: terminating connection due to administrator command/,
 			"fault_F3: $phase, $name: terminated");
@@ -314,7 +335,7 @@ sub stop_and_start
 	my ($name) = @_;
 	my $start = time;
 	$node->stop('fast');
-	my $took = time - $start;
+	my $took = $pulse->since($start);
 	note(sprintf "%s: stopped in %.0f ms", $name, 1000 * $took);
 	cmp_ok($took, '<', 5, "$name: fast shutdown");
 	ok(InferTest::wait_until(10, sub { $mock->open_connections == 0 }),
@@ -326,7 +347,7 @@ sub stop_and_start
 sub test_shutdown
 {
 	my ($phase) = @_;
-	my (@sessions) = grep { defined } enter($phase, '0');
+	my (@sessions) = grep { defined } enter($phase);
 	stop_and_start("fault_F8: $phase");
 	$_->finish foreach @sessions;
 	return;
@@ -354,7 +375,7 @@ foreach my $how ([ q{SET pg_inference.request_timeout = '2s'}, '{}' ],
 	my ($begin, $end) = clocks($out);
 	like($err, qr/ERROR:  RMTMO: .*no answer in time/, 'fault_F8: the timeout is honoured');
 	cmp_ok($end - $begin, '>=', 1.9, 'fault_F8: not before its time');
-	cmp_ok($end - $begin, '<', 4, 'fault_F8: nor long after it');
+	cmp_ok($end - $begin - $pulse->lost($begin, $end), '<', 4, 'fault_F8: nor long after it');
 }
 
 # A server with a hundred hanging requests stops.

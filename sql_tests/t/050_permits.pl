@@ -2,6 +2,7 @@
 # permit comes back however its request ends.
 use strict;
 use warnings;
+use InferPulse;
 use InferTest;
 use InferProc;
 use PostgreSQL::Test::Cluster;
@@ -9,6 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
+my $pulse = InferPulse->new;
 my $limit = 5;
 my $mock = InferTest::Mock->new;
 my $node = InferTest::new_node(
@@ -216,7 +218,7 @@ my $start = time;
 $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $session->backend . ')');
 $session->finish;
 ($out) = $waiter->finish;
-my $took = time - $start;
+my $took = $pulse->since($start);
 is($out, "answered|t\n", 'waiting: gets a permit that comes back');
 note(sprintf 'waiting: took %.0f ms', 1000 * $took);
 cmp_ok($took, '<', 5, 'waiting: soon');

@@ -138,16 +138,16 @@ ok(InferTest::wait_until(60, sub { $mock->stat('in_flight') == 0 }), 'impatient:
 # ----------------------------------------------------------------------------------------------
 # rpc_F15, rpc_F17, rpc_F22, fail_P62, fault_F65: fifty sessions on one key. What is in flight never exceeds
 # the limit, and each gets its share: when one is done, all others have at least half of their rows.
-# The first requests take so long that all sessions wait before the second ones.
+# The first requests are held until all sessions wait.
 
 server('shared', max_concurrency => 10);
-given('base_ms=3000');
+given('hold=1', 'base_ms=10');
 my @sharers = map {
 	InferProc->start($node, "shared $_", rows_of('shared', "shared $_", 40)
 		  . "SELECT 'others', count(*), min(rows) FROM infer.stat_progress;\n")
 } 1 .. 50;
 ok(InferTest::wait_until(60, sub { admission('shared', 'waiting') == 50 }), 'fifty sessions: all of them wait');
-$mock->set('base_ms=10');
+$mock->set('hold=0');
 my @results = map { [ $_->finish ] } @sharers;
 is(scalar(grep { $_->[0] =~ /^rows\|40$/m } @results), 50, 'fifty sessions: all rows of all sessions');
 is($mock->stat('requests'), 2000, 'fifty sessions: each is one request');

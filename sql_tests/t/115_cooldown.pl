@@ -4,13 +4,15 @@ use strict;
 use warnings;
 use InferTest;
 use InferProc;
+use InferPulse;
 use IO::Socket::INET;
 use List::Util qw(max min sum0);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep time);
+use Time::HiRes qw(sleep time clock_gettime CLOCK_MONOTONIC);
 
+my $pulse = InferPulse->new;
 my $mock = InferTest::Mock->new;
 my $other = InferTest::Mock->new;
 my $node = InferTest::new_node(
@@ -88,6 +90,10 @@ sub received
 	return sort { $a <=> $b } map { (split /\t/)[2] } split /\n/, $text;
 }
 
+# What the machine took between two such times.
+my $zero = time - clock_gettime(CLOCK_MONOTONIC);
+sub lost_ms { return 1000 * $pulse->lost(map { $zero + $_ / 1000 } @_); }
+
 my %after;
 foreach my $fault (sort keys %broken)
 {
@@ -101,12 +107,13 @@ foreach my $fault (sort keys %broken)
 {
 	my @at = received($broken{$fault}[1]);
 	my @gaps = map { $at[$_] - $at[ $_ - 1 ] } 1 .. $#at;
-	my @pauses = grep { $_ >= 500 } @gaps;
+	my @pauses = grep { $_ >= 749 } @gaps;
+	my @short = grep { $gaps[ $_ - 1 ] < 749 && $gaps[ $_ - 1 ] - lost_ms(@at[ $_ - 1, $_ ]) >= 500 } 1 .. $#at;
 	note("$fault: " . join(' ', map { sprintf '%.0f', $_ } @gaps));
 	# four at a time; the ends of two of them let two more go before the third one ends
 	cmp_ok(scalar(@at) - @pauses, '<=', 6, "$fault: at first, what was under way");
 	cmp_ok(scalar(@pauses), '>=', 3, "$fault: then it is tried again");
-	cmp_ok(min(@pauses), '>=', 749, "$fault: but only once in a second");
+	is(scalar(@short), 0, "$fault: but only once in a second");
 	cmp_ok(max(@pauses), '>=', 1500, "$fault: and later on more rarely");
 	$after{$fault} = scalar @at;
 }
@@ -120,7 +127,7 @@ foreach my $fault (sort keys %broken)
 	my $rows = sum0(map { $_->[0] =~ /^rows\|(\d+)/ ? $1 : -1000 } @out);
 	is($rows + $failed, 120, "$fault: all are answered when the server is well, but those that had failed")
 	  or diag(explain(\@out));
-	cmp_ok(time - $healed, '<', 9 + 5, "$fault: after the period at most");
+	cmp_ok($pulse->since($healed), '<', 9 + 5, "$fault: after the period at most");
 	is(admission($key, q{failures_in_a_row || ' ' || in_flight || ' ' || waiting, failing_since, cooldown_until, last_failure}),
 		'0 0 0|||server_error', 'fault_F59: and it shows');
 }
@@ -145,7 +152,8 @@ foreach my $session (@waiting)
 {
 	my ($out, $err) = $session->finish;
 	like($err, qr/ERROR:  57014/, 'cancel: in the cooldown');
-	push @ends, 1000 * (($out =~ /^clock\|([\d.]+)$/m ? $1 : 0) - $began);
+	my $end = $out =~ /^clock\|([\d.]+)$/m ? $1 : $began + 60;
+	push @ends, 1000 * ($end - $began - $pulse->lost($began, $end));
 }
 note(sprintf 'cancel: %.0f, %.0f and %.0f ms', @ends);
 cmp_ok(max(@ends), '<', 200, 'cancel: within 200 ms');
@@ -169,7 +177,7 @@ like($prober, qr/^\d+$/, 'terminated probe: and it is known who');
 is(ask("SELECT pg_terminate_backend($prober, 60000)"), 't', 'terminated probe: it is gone');
 my $died = time;
 my @left = map { [ $_->finish ] } @probing;
-cmp_ok(time - $died, '<', 8, 'terminated probe: the others do not wait for it');
+cmp_ok($pulse->since($died), '<', 8, 'terminated probe: the others do not wait for it');
 is(scalar(grep { $_->[0] eq "rows|1|\n" } @left), 2, 'terminated probe: and are answered') or diag(explain(\@left));
 is(admission('killed', q{waiting || ' ' || in_flight, failures_in_a_row}), '0 0|0', 'terminated probe: no permit is out');
 
@@ -188,7 +196,7 @@ is( ask($slow, q{SET pg_inference.statement_call_budget = 1;
 	'budget', 'unsent probe: the permit is not used');
 my $free = time;
 is(ask($slow, rows_of('unsent', 'sent', 1)), 'rows|1|', 'unsent probe: another one asks');
-cmp_ok(time - $free, '<', 1.5, 'unsent probe: at once');
+cmp_ok($pulse->since($free), '<', 1.5, 'unsent probe: at once');
 
 # ----------------------------------------------------------------------------------------------
 # A server that is not there: calls wait for as long as their timeout, and then no more; later ones
@@ -203,11 +211,11 @@ my ($out, $err) = session('dead', q{SET pg_inference.request_timeout = '2500ms';
 	SELECT 'rows', count(value), string_agg(DISTINCT reason, ' ' ORDER BY reason),
 	string_agg(DISTINCT execution, ' '), max(attempts)
 	FROM generate_series(1, 100) i, infer.try_complete('dead/m', 'dead ' || i);})->finish;
-my $took = time - $start;
+my $took = $pulse->since($start);
 note(sprintf 'dead server: %.2f s', $took);
 like($out, qr/^rows\|0\|(connect_failed )?server_failed\|not_admitted\|\d\n/, 'dead server: all rows fail, nothing was executed')
   or diag($err);
-cmp_ok($took, '>=', 2.4, 'dead server: it is waited for');
+cmp_ok(time - $start, '>=', 2.4, 'dead server: it is waited for');
 cmp_ok($took, '<', 6, 'dead server: but not for long');
 my $failed = admission('dead', 'granted');
 cmp_ok($failed, '<=', 16 + 2 + 4, 'dead server: besides what was under way, a request a period');
@@ -219,7 +227,7 @@ ask(q{SET pg_inference.request_timeout = '2500ms';}, rows_of('dead', 'once more'
 $start = time;
 my @many = InferProc::run_all($node, 'many ',
 	map { "SET pg_inference.request_timeout = '2500ms';\n" . rows_of('dead', "many $_", 300) } 1 .. 4);
-$took = time - $start;
+$took = $pulse->since($start);
 is($_->[0], "rows|0|server_failed\n", 'dead server: later calls fail at once') or diag($_->[1]) foreach @many;
 note(sprintf 'dead server: 1200 calls in %.2f s', $took);
 cmp_ok($took, '<', 2.5, 'dead server: without waiting');
@@ -241,7 +249,7 @@ like($err, qr/HINT:  Check the inference server\./, 'server_failed: a hint');
 	SELECT string_agg(DISTINCT reason, ' '), max(attempts) <= 1
 	FROM generate_series(1, 2) i, infer.try_complete('dead/m', 'impatient ' || i);})->finish;
 is($out, "server_failed|t\n", 'patience: none, so no second probe is waited for') or diag($err);
-my $patient = InferProc->start($node, 'patient', q{SET pg_inference.failure_patience = 0;
+my $patient = InferProc->start($node, 'patient', q{SET pg_inference.failure_patience = 0; SET pg_inference.retry_budget = 100;
 	SELECT infer.complete('dead/m', 'patient', options => '{"delivery": "reliable", "max_attempts": 1000}');});
 ok(InferTest::wait_until(60, sub { admission('dead', 'waiting') eq '1' }), 'patience: a reliable call waits on');
 ask('SELECT pg_cancel_backend(' . $patient->backend . ')');
@@ -254,16 +262,23 @@ like($err, qr/canceling statement due to user request/, 'patience: until it is c
 sub has_failed
 {
 	my ($key, $name, $want, @texts) = @_;
+	my $tried;
 	my $rows = join(', ', map { "('$key $_ " . ($texts[$_] ? "[[mock:$texts[$_]]]" : '') . "')" } 0 .. $#texts);
-	ask(qq{SET pg_inference.max_attempts = 1; SET pg_inference.request_timeout = '300ms';
-		SET pg_inference.limiter_start = 1; SET pg_inference.congestion_max_window = 1;
-		SELECT count((infer.try_complete('$key/m', t)).error) FROM (VALUES $rows) v(t)});
-	is(admission($key, q{failures_in_a_row || CASE WHEN cooldown_until > now() THEN ' cools' ELSE '' END}), $want, $name);
+	my $timeouts;
+	foreach my $try (1 .. 5) # on a busy machine others may time out as well
+	{
+		server("$key try $try", $mock->url, max_concurrency => 1);
+		$timeouts = ask(qq{SET pg_inference.max_attempts = 1; SET pg_inference.request_timeout = '300ms';
+			SET pg_inference.limiter_start = 1; SET pg_inference.congestion_max_window = 1;
+			SELECT count(*) FILTER (WHERE reason = 'timeout') FROM (VALUES $rows) v(t), infer.try_complete('$key try $try/m', t)});
+		$tried = "$key try $try";
+		last if $timeouts == grep { $_ eq 'hang' } @texts;
+	}
+	is(admission($tried, q{failures_in_a_row || CASE WHEN cooldown_until > now() THEN ' cools' ELSE '' END}), $want, $name);
 	return;
 }
 
 given('base_ms=1', 'retry_after=0');
-server("kind_$_", $mock->url, max_concurrency => 1) foreach 1 .. 9;
 has_failed('kind_1', 'kinds: 400, 401, 403 and 404 are answers', '0', qw(400 401 403 404 400));
 has_failed('kind_2', 'kinds: 429 and 503 are the limiter\'s', '0', qw(429 503 429 503));
 has_failed('kind_3', 'kinds: so are timeouts, which tell nothing', '0', qw(hang hang hang hang));
@@ -286,7 +301,7 @@ is(admission('off', 'cooldown_until > now()'), 't', 'on: the next failure counts
 $mock->set('fault_500=0');
 $start = time;
 is(ask('SET pg_inference.failure_threshold = 0;', rows_of('off', 'off again', 1)), 'rows|1|', 'off: ends it');
-cmp_ok(time - $start, '<', 0.7, 'off: at once');
+cmp_ok($pulse->since($start), '<', 0.7, 'off: at once');
 
 $node->stop;
 done_testing();

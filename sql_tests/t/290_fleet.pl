@@ -9,6 +9,7 @@ use warnings;
 use InferFront;
 use InferLedger;
 use InferProc;
+use InferPulse;
 use InferTest;
 use List::Util qw(min sum0);
 use Test::More;
@@ -17,6 +18,7 @@ use Time::HiRes qw(sleep time);
 my $seed = $ENV{PG_INFERENCE_SEED} // 20261130;
 my $long = $ENV{PG_INFERENCE_LONG} ? 10 : 1;
 my $sessions = 4;
+my $pulse = InferPulse->new;
 note("seed $seed");
 my $dice = $seed;
 sub draw { return InferLedger::draw(\$dice, $_[0]); }
@@ -98,7 +100,7 @@ sub end_victim
 	my $begin = time;
 	ask("SELECT $function($pid)");
 	$victim->finish(60);
-	push @ends, 1000 * (time - $begin);
+	push @ends, 1000 * $pulse->since($begin);
 	undef $victim;
 	return;
 }
