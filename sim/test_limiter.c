@@ -540,9 +540,9 @@ test_limiter_dry_run(void)
 	overload();
 	CHECK(LIMIT() == 2);
 	(void) TAKE(5);
-	CHECK(l.dry_run == 3);
+	CHECK(l.over_limit == 3);
 	(void) TAKE(1);
-	CHECK(l.dry_run == 4 && l.in_flight == 6);
+	CHECK(l.over_limit == 4 && l.in_flight == 6);
 }
 
 /* What a later statement starts with. */

@@ -341,6 +341,7 @@ CREATE FUNCTION infer._stat_admission(
 	OUT failed bigint,
 	OUT ignored bigint,
 	OUT paced bigint,
+	OUT over_limit bigint,
 	OUT requests_left bigint,
 	OUT tokens_left bigint,
 	OUT retry_after_until timestamp with time zone,
@@ -785,6 +786,7 @@ COMMENT ON COLUMN infer.stat_admission.overloaded IS 'requests refused for overl
 COMMENT ON COLUMN infer.stat_admission.failed IS 'requests that failed otherwise';
 COMMENT ON COLUMN infer.stat_admission.ignored IS 'requests cancelled or never sent';
 COMMENT ON COLUMN infer.stat_admission.paced IS 'times that a permit was refused though the limit was not reached: the minute is used up, a pause is kept, or growth is spread over time';
+COMMENT ON COLUMN infer.stat_admission.over_limit IS 'permits given in a dry run (pg_inference.limiter_dry_run) that the limit would have refused';
 COMMENT ON COLUMN infer.stat_admission.requests_left IS 'of this minute, by rpm and by what the server said; NULL: no limit is known';
 COMMENT ON COLUMN infer.stat_admission.tokens_left IS 'of this minute, by tpm and by what the server said; NULL: no limit is known';
 COMMENT ON COLUMN infer.stat_admission.failures_in_a_row IS 'failures that say the server is broken (no connection, no answer, half of one, 500, 502, 504), since an answer that does not';

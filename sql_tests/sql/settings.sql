@@ -25,10 +25,10 @@ SELECT name, value, pg_temp.refused(name, value) FROM (VALUES
   ('enable', 'maybe'), ('streaming_mode', 'rows'), ('on_error', 'ignore'), ('retry', 'always'), ('plan_time_calls', 'sometimes'),
   ('dispatch_batch_size', '-2'), ('request_timeout', '0'), ('connect_timeout', '0s'), ('max_attempts', '0'), ('buffer_memory', '1kB'),
   ('max_response_size', '2GB'), ('memo_memory', '1kB'), ('statement_call_budget', '-1'), ('statement_token_budget', '-1'),
-  ('limiter_max_limit', '-1'), ('limiter_adaptive', 'never'), ('limiter_start', '0'), ('limiter_min_limit', '0'),
+  ('limiter_max_limit', '-1'), ('limiter_adaptive', 'never'), ('limiter_dry_run', 'maybe'), ('limiter_start', '0'), ('limiter_min_limit', '0'),
   ('limiter_decrease_factor', '1'), ('congestion_min_window', '0'), ('congestion_max_window', '-1'), ('congestion_step_coef', '-1'),
   ('priority', 'urgent'), ('short_timeout', '0'), ('epic_timeout', '-1'), ('random_seed', '-1'), ('delivery', 'twice'), ('retained_memory', '0'), ('retry_budget', '0'), ('failure_threshold', '-1'), ('failure_cooldown', '0'), ('max_admission_keys', '1'), ('call_cost', '999'), ('price_seconds', '-1'), ('price_seconds', 'NaN'),
-  ('daily_call_budget', '-1'), ('daily_token_budget', '-1'), ('daily_cost_budget', '-1'), ('statement_cost_budget', 'NaN'), ('usage_save_interval', '1s')) AS v(name, value) ORDER BY name COLLATE "C";
+  ('daily_call_budget', '-1'), ('daily_token_budget', '-1'), ('daily_cost_budget', '-1'), ('statement_cost_budget', 'NaN'), ('usage_save_interval', '1s')) AS v(name, value) ORDER BY name COLLATE "C", value COLLATE "C";
 SET pg_inference.allowed_hosts = 'http://localhost/v1';
 -- units
 SET pg_inference.request_timeout = '2min';
@@ -113,5 +113,15 @@ SET pg_inference.limiter_max_limit = 7;
 CREATE SERVER infer_fixed FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', admission_key 'infer_fixed', max_concurrency '9');
 SELECT count(infer.complete('infer_fixed/m', 'a' || i || ' [[mock:429]]', options => '{"on_error": "null", "max_attempts": 1}')) FROM generate_series(1, 9) AS i;
 SELECT max_limit, current_limit, decreases, overloaded FROM infer.stat_admission WHERE key = 'infer_fixed';
+-- a dry run shows what the limit would be, and holds nobody to it
 RESET ALL;
-DROP SERVER infer_first, infer_second, infer_fixed;
+CREATE SERVER infer_held FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', admission_key 'infer_held', max_concurrency '2');
+CREATE SERVER infer_dry FOREIGN DATA WRAPPER pg_inference OPTIONS (url :'url', admission_key 'infer_dry', max_concurrency '2');
+\! mock set base_ms=300
+SELECT count(infer.complete('infer_held/m', 'held ' || i)) FROM generate_series(1, 6) AS i;
+SET pg_inference.limiter_dry_run = on;
+SELECT count(infer.complete('infer_dry/m', 'dry ' || i)) FROM generate_series(1, 6) AS i;
+\! mock set base_ms=0
+SELECT key, max_limit, current_limit, peak, over_limit, in_flight FROM infer.stat_admission WHERE key IN ('infer_held', 'infer_dry') ORDER BY key;
+RESET ALL;
+DROP SERVER infer_first, infer_second, infer_fixed, infer_held, infer_dry;

@@ -49,6 +49,7 @@ enum
 	COL_FAILED,
 	COL_IGNORED,
 	COL_PACED,
+	COL_OVER_LIMIT,
 	COL_REQUESTS_LEFT,
 	COL_TOKENS_LEFT,
 	COL_RETRY_AFTER_UNTIL,
@@ -183,6 +184,7 @@ infer_stat_admission(PG_FUNCTION_ARGS)
 		values[COL_FAILED] = Int64GetDatum(verdicts[INFER_VERDICT_ERROR]);
 		values[COL_IGNORED] = Int64GetDatum(verdicts[INFER_VERDICT_IGNORE]);
 		values[COL_PACED] = Int64GetDatum(stat.paced);
+		values[COL_OVER_LIMIT] = Int64GetDatum(stat.over_limit);
 		put_left(stat.requests_left, COL_REQUESTS_LEFT, values, nulls);
 		put_left(stat.tokens_left, COL_TOKENS_LEFT, values, nulls);
 		values[COL_RETRY_AFTER_UNTIL] =

@@ -115,6 +115,7 @@ admission_config(const InferServer *server)
 					.floor = infer_guc_limiter_min_limit,
 					.decrease_factor = infer_guc_limiter_decrease_factor,
 					.adaptive = infer_guc_limiter_adaptive,
+					.dry_run = infer_guc_limiter_dry_run,
 					.rules = INFER_RULES_ALL},
 		.rpm = server->rpm,
 		.tpm = server->tpm,

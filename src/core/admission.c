@@ -253,15 +253,10 @@ static int
 free_permits(InferAdmission *a, bool probe, int64_t now_us)
 {
 	int room = infer_ratelimit_room(&a->rate, now_us);
-	int by_limit;
-	int by_health;
-	int by_dial;
+	int by_limit = infer_limiter_room(&a->limiter, now_us);
+	int by_health = probe ? 1 : infer_monitor_room(&a->monitor, now_us);
+	int by_dial = infer_dial_room(&a->dial, now_us);
 
-	if (a->limiter.config.dry_run)
-		return room;
-	by_limit = infer_limiter_room(&a->limiter, now_us);
-	by_health = probe ? 1 : infer_monitor_room(&a->monitor, now_us);
-	by_dial = infer_dial_room(&a->dial, now_us);
 	if (by_limit < room)
 		room = by_limit;
 	if (by_health < room)
@@ -364,7 +359,7 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 		take_expired(a, nodes, me, now_us);
 	could = due(a, nodes, me, aside, ask, now_us);
 	granted = within_tokens(a, nodes, me, aside, ask, could, now_us);
-	if (granted == 0 && !a->limiter.config.dry_run && !ask->probe &&
+	if (granted == 0 && !ask->probe &&
 		infer_monitor_gives_up(&a->monitor, ask->patience_us, now_us))
 	{
 		if (!aside)
@@ -392,7 +387,7 @@ bool
 infer_admission_pass(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask,
 					 int64_t now_us)
 {
-	if (!a->limiter.config.dry_run && infer_monitor_gives_up(&a->monitor, ask->patience_us, now_us))
+	if (infer_monitor_gives_up(&a->monitor, ask->patience_us, now_us))
 	{
 		infer_admission_leave(a, nodes, me);
 		return false;
@@ -454,15 +449,10 @@ opens_us(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_us)
 {
 	int64_t tokens = a->token_first != INFER_NOBODY ? nodes[a->token_first].tokens : 0;
 	int64_t opens = infer_ratelimit_opens_us(&a->rate, tokens, now_us);
-	int64_t by_limit;
-	int64_t by_health;
-	int64_t by_dial;
+	int64_t by_limit = infer_limiter_opens_us(&a->limiter, now_us);
+	int64_t by_health = infer_monitor_opens_us(&a->monitor, now_us);
+	int64_t by_dial = infer_dial_opens_us(&a->dial, now_us);
 
-	if (a->limiter.config.dry_run)
-		return opens;
-	by_limit = infer_limiter_opens_us(&a->limiter, now_us);
-	by_health = infer_monitor_opens_us(&a->monitor, now_us);
-	by_dial = infer_dial_opens_us(&a->dial, now_us);
 	if (by_limit > opens)
 		opens = by_limit;
 	if (by_health > opens)
@@ -492,8 +482,7 @@ who_sets_alarm(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_u
 static bool
 gives_up(const InferAdmission *a, const InferAdmissionNode *node, int64_t now_us)
 {
-	return !a->limiter.config.dry_run &&
-		   infer_monitor_gives_up(&a->monitor, node->patience_us, now_us);
+	return infer_monitor_gives_up(&a->monitor, node->patience_us, now_us);
 }
 
 int
@@ -550,12 +539,11 @@ int64_t
 infer_admission_alarm_us(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_us)
 {
 	int64_t opens;
-	int64_t given_up = INT64_MAX;
+	int64_t given_up;
 
 	if (nodes[me].want == 0)
 		return INT64_MAX;
 	opens = nodes[me].passed ? INT64_MAX : opening_alarm_us(a, nodes, me, now_us);
-	if (!a->limiter.config.dry_run)
-		given_up = infer_monitor_gives_up_us(&a->monitor, nodes[me].patience_us, now_us);
+	given_up = infer_monitor_gives_up_us(&a->monitor, nodes[me].patience_us, now_us);
 	return opens < given_up ? opens : given_up;
 }

@@ -218,6 +218,8 @@ infer_limiter_room(InferLimiter *l, int64_t now_us)
 {
 	int room;
 
+	if (l->config.dry_run)
+		return INT_MAX;
 	if (!l->config.adaptive)
 		return l->config.ceiling > l->in_flight ? l->config.ceiling - l->in_flight : 0;
 	room = capacity(l, now_us) - l->in_flight;
@@ -232,6 +234,8 @@ infer_limiter_opens_us(InferLimiter *l, int64_t now_us)
 	int64_t opens = now_us;
 	double next = l->in_flight + 1;
 
+	if (l->config.dry_run)
+		return now_us;
 	if (!l->config.adaptive)
 		return l->in_flight < l->config.ceiling ? now_us : INT64_MAX;
 	if (next > integral(l, drained(l)))
@@ -257,7 +261,7 @@ infer_limiter_take(InferLimiter *l, int n, int64_t now_us)
 	if (l->in_flight > l->used)
 		l->used = l->in_flight;
 	if (l->in_flight > limit)
-		l->dry_run += l->in_flight - limit < n ? l->in_flight - limit : n;
+		l->over_limit += l->in_flight - limit < n ? l->in_flight - limit : n;
 	l->last_start_us = now_us;
 	return (InferPermit){.epoch = l->epoch,
 						 .answered = l->service.answered,
@@ -478,5 +482,5 @@ infer_limiter_stat_reset(InferLimiter *l)
 	l->overloads = 0;
 	l->decreases = 0;
 	l->paced = 0;
-	l->dry_run = 0;
+	l->over_limit = 0;
 }

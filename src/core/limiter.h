@@ -65,7 +65,7 @@ typedef struct InferLimiterConfig
 	double floor;           /* 0.001 .. ceiling; below 1 it paces */
 	double decrease_factor; /* 0.01 .. 0.99 */
 	bool adaptive;          /* else the limit is the ceiling */
-	bool dry_run;           /* computes everything, refuses nothing */
+	bool dry_run;           /* works out and shows the limit, and holds nobody to it */
 	uint32_t rules;
 } InferLimiterConfig;
 
@@ -130,8 +130,8 @@ typedef struct InferLimiter
 	int64_t successes;
 	int64_t overloads;
 	int64_t decreases;
-	int64_t paced;   /* refusals because of time alone */
-	int64_t dry_run; /* grants that would have been refused */
+	int64_t paced;      /* refusals because of time alone */
+	int64_t over_limit; /* granted in a dry run, and would not have been else */
 } InferLimiter;
 
 /* The first configuration is taken (true). A later one is not; false, and *tell the first time that
@@ -153,7 +153,7 @@ extern int infer_limiter_limit(const InferLimiter *l);
  * limit is, or if nothing is known yet. Sets these two of *window. */
 extern void infer_limiter_begin_window(const InferLimiter *l, int64_t least,
 									   InferWindowConfig *window);
-/* How many may be sent now, >= 0. In a dry run: what would be refused is counted by take(). */
+/* How many may be sent now, >= 0. In a dry run any number: take() counts what is over the limit. */
 extern int infer_limiter_room(InferLimiter *l, int64_t now_us);
 /* When there may be room without any release; INT64_MAX = only a release helps. */
 extern int64_t infer_limiter_opens_us(InferLimiter *l, int64_t now_us);

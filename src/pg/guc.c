@@ -36,6 +36,7 @@ int infer_guc_failure_threshold = 3;
 int infer_guc_hoist_calls = INFER_HOIST_EXACT;
 int infer_guc_invalid_text = INFER_INVALID_TEXT_ERROR;
 bool infer_guc_limiter_adaptive = true;
+bool infer_guc_limiter_dry_run = false;
 double infer_guc_limiter_decrease_factor = 0.5;
 int infer_guc_limiter_max_limit = 0;
 double infer_guc_limiter_min_limit = 1;
@@ -202,6 +203,11 @@ define_limiter_settings(void)
 							 "Adapts the limit of an admission key to what its server takes.",
 							 "Off keeps it at max_concurrency, or limiter_max_limit.",
 							 &infer_guc_limiter_adaptive, true, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"pg_inference.limiter_dry_run",
+		"Works out and shows the limit of an admission key, and holds nobody to it.",
+		"Cooldowns, and rates per minute, are kept nevertheless.", &infer_guc_limiter_dry_run,
+		false, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("pg_inference.limiter_decrease_factor",
 							 "What is left of an admission key's limit after overload.",
 							 "Less is taken where the refusal answered a probe just above what had "

@@ -70,6 +70,7 @@ extern int infer_guc_hedge_delay;                /* user, ms, 50 */
 extern int infer_guc_hoist_calls;                /* user, InferHoistCalls, exact */
 extern int infer_guc_invalid_text;               /* user, InferInvalidText, error */
 extern bool infer_guc_limiter_adaptive;          /* superuser, on */
+extern bool infer_guc_limiter_dry_run;           /* superuser, off */
 extern double infer_guc_limiter_decrease_factor; /* superuser, 0.5 */
 extern int infer_guc_limiter_max_limit;          /* superuser, 0 = none */
 extern double infer_guc_limiter_min_limit;       /* superuser, 1; below 1 paces */

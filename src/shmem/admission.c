@@ -595,6 +595,7 @@ infer_admission_stat(int i, InferAdmissionStat *stat)
 	stat->decreases = limiter->decreases;
 	stat->granted = limiter->granted;
 	stat->paced = limiter->paced;
+	stat->over_limit = limiter->over_limit;
 	stat_rate(&admission->rate, stat, now);
 	stat->failing = read_failing(&admission->monitor, now);
 	held_until = Max(limiter->hold_until_us, admission->rate.hold_until_us);

@@ -121,6 +121,7 @@ typedef struct InferAdmissionStat
 	int64_t decreases; /* since the reset, as all below */
 	int64_t granted;   /* permits */
 	int64_t paced;
+	int64_t over_limit; /* in a dry run */
 	int64_t verdicts[INFER_VERDICT_IGNORE + 1];
 	/* -1 = no limit is known */
 	int64_t requests_left;
