@@ -26,7 +26,7 @@
 
 #define SECRET "sesame-7f3a"
 
-/* --- --- answers --- */
+/* --- answers --- */
 
 static void
 test_answers(void)
@@ -235,7 +235,7 @@ test_sizes(void)
 	free(big);
 }
 
-/* --- --- before anything leaves --- */
+/* --- before anything leaves --- */
 
 /* Connects until the queue of a listening socket that nobody accepts from is full. */
 static int
@@ -493,7 +493,7 @@ test_head(void)
 	ok(strncmp(bad.last_head, host, strlen(host)) == 0, "... and its handle is as good as before");
 }
 
-/* --- --- giving up --- */
+/* --- giving up --- */
 
 static void
 test_timeout(void)
@@ -632,7 +632,7 @@ test_hanging_resolver(void)
 	sleep_ms(50);
 }
 
-/* --- --- failures of the system --- */
+/* --- failures of the system --- */
 
 static void
 test_system_failures(void)
@@ -738,7 +738,7 @@ test_idle(void)
 	ok(atomic_load(&bad.connections) == connections + 1, "not used again after max_idle_s");
 }
 
-/* --- --- many --- */
+/* --- many --- */
 
 /* total requests to path, at most window at a time; returns how many were good. */
 static int
