@@ -94,6 +94,26 @@ make_server("s$_", $mock->url) foreach 1 .. 3;
 		'one of the same name is another one');
 }
 
+# So many can be drained as there are slots. Those that are gone, with their database or without, make room.
+{
+	ask('CREATE DATABASE goes');
+	ask('CREATE EXTENSION pg_inference', 'goes');
+	make_server('t', $mock->url, 'goes');
+	my $drain = sub { my (undef, undef, $err) = $node->psql('postgres', "SELECT infer.drain('$_[0]', '0')"); return $err; };
+	ask(q{SELECT infer.drain('t', '0')}, 'goes');
+	is($drain->('s1'), '', 'drained: one in each database');
+	like($drain->('s2'), qr/no room for another drained server.*undrain.*max_servers/s, 'drained: there is no room for a third');
+	is(ask(q{SELECT infer.complete('s2/m', 'still there') <> ''}), 't', 'drained: it is not drained');
+	ask('DROP DATABASE goes');
+	is($drain->('s2'), '', 'drained: the place of a database that is gone');
+	make_server('s4', $mock->url);
+	ask('DROP SERVER s1');
+	is($drain->('s4'), '', 'drained: the place of a server that is gone');
+	make_server('s1', $mock->url);
+	is(ask(q{SELECT infer.complete('s1/m', 'not drained') <> ''}), 't', 'drained: one of its name is another one');
+	ask('DROP SERVER s4; SELECT infer.undrain()');
+}
+
 # A restart forgets all.
 $node->append_conf('postgresql.conf', "pg_inference.max_servers = 64\n");
 $node->restart;

@@ -132,6 +132,18 @@ is(ask(call('new')), 'draining not_admitted', 'it is drained wherever it is');
 ask('ALTER SERVER mock OPTIONS (SET url \'' . $mock->url . "/v1')");
 ask(q{SELECT infer.undrain('mock')});
 
+# one that is dropped meanwhile is not waited for any more
+$mock->reset;
+ask(qq{CREATE SERVER goes FOREIGN DATA WRAPPER pg_inference OPTIONS (url '@{[ $mock->url ]}/v1')});
+begin('hangs', "SELECT infer.complete('goes/m', 'hangs [[mock:hang]]', '{}', '{\"timeout\": \"5min\"}');\n");
+ok(is_in_flight(1), 'one is in flight');
+begin('drain', "SELECT server_name FROM infer.drain('goes', '5 minutes');\n");
+ok(drains('drain'), 'its server is drained');
+ask('DROP SERVER goes');
+is(result('drain'), 'goes', 'dropped: it is not waited for');
+ask('SELECT pg_cancel_backend(' . $session{hangs}->backend . ')');
+result('hangs');
+
 # other servers of the model take over
 $mock->reset;
 $second->reset;

@@ -31,23 +31,20 @@ sub is_soon
 }
 
 # With so few permits that two sessions need all servers, be one ever so slow of late.
-sub create_server
+sub create_of
 {
-	my ($name, $database) = @_;
-	ask("CREATE SERVER $name FOREIGN DATA WRAPPER pg_inference OPTIONS (url '@{[ $mock{$name}->url ]}/v1', max_concurrency '4')",
-		$database);
-	return;
+	my ($name) = @_;
+	return "CREATE SERVER $name FOREIGN DATA WRAPPER pg_inference OPTIONS (url '@{[ $mock{$name}->url ]}/v1', max_concurrency '4');\n";
 }
+sub create_server { my ($name, $database) = @_; ask(create_of($name), $database); return; }
 
-sub set_up
+sub create_all
 {
-	my ($database) = @_;
-	ask('CREATE EXTENSION pg_inference', $database);
-	create_server($_, $database) foreach @servers;
-	ask(q{SELECT infer.create_model('all', 'complete', 's1', 'm');
-		SELECT infer.add_placement('all', s, 'm') FROM unnest(ARRAY['s2', 's3']) AS s}, $database);
-	return;
+	return join('', "CREATE EXTENSION pg_inference;\n", map({ create_of($_) } @servers),
+		qq{SELECT infer.create_model('all', 'complete', 's1', 'm');
+		SELECT infer.add_placement('all', s, 'm') FROM unnest(ARRAY['s2', 's3']) AS s;\n});
 }
+sub set_up { my ($database) = @_; ask(create_all(), $database); return; }
 
 # Sessions that make statement after statement until there is a table "enough": of each the number,
 # how many rows had the answer that is theirs, and the reasons of the others.
@@ -249,6 +246,32 @@ sub errors
 	my %seen = map { $_ => 1 } $err =~ /((?:ERROR|FATAL|PANIC|WARNING):.*)$/mg;
 	return sort keys %seen;
 }
+
+# Who has found its tables and waits for their locks: they are gone then, or others are there.
+foreach my $then (create_all(), '')
+{
+	my $word = $then ? 'exchanged' : 'gone';
+	my $dropper = InferProc->start($node, "$word: drops", "BEGIN;\nDROP EXTENSION pg_inference CASCADE;\n$then"
+		  . q{DO $$BEGIN WHILE NOT EXISTS (SELECT FROM pg_class WHERE relname = 'enough') LOOP PERFORM pg_sleep(0.01); END LOOP; END$$;} . "\nCOMMIT;\n");
+	is_soon(sub { ask(q{SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND relation = to_regclass('infer.model_catalog')
+		AND EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')}) },
+		"$word: the extension is being dropped");
+	my %waits = map { $_->[0] => InferProc->start($node, "$word: $_->[0]", "$_->[1];\n") } (
+		[ reads => q{SET plan_cache_mode = force_generic_plan; PREPARE p AS SELECT infer.complete($1, 'waits'); EXECUTE p('all')} ],
+		[ writes => q{SELECT infer.create_model('new', 'complete', 's1', 'm')} ]);
+	is_soon(sub { ask(q{SELECT count(*) FROM pg_locks WHERE NOT granted}) >= 2 }, "$word: others wait for its tables");
+	ask('CREATE TABLE enough ()');
+	is(join(' ', errors(($dropper->finish)[1])), '', "$word: it is dropped");
+	ask('DROP TABLE enough');
+	foreach my $name (sort keys %waits)
+	{
+		my ($out, $err) = $waits{$name}->finish;
+		my @errors = errors($err);
+		if ($then) { is("@errors", '', "$word: who $name goes on"); }
+		else { like("@errors", qr/^ERROR:  RCCFG: pg_inference is not installed in this database$/, "$word: who $name is told"); }
+	}
+}
+set_up('postgres');
 
 begin_load(4);
 go_on('extension: sessions run statements', \&answered);

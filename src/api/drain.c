@@ -69,6 +69,14 @@ find_servers(const char *name)
 	return name != NULL ? servers : infer_server_list();
 }
 
+/* One that is drained. Its name is kept: it may be dropped meanwhile. */
+typedef struct Drained
+{
+	Oid server;
+	char *name;
+	bool already; /* nothing was left to wait for */
+} Drained;
+
 static int
 in_flight(Oid server)
 {
@@ -83,13 +91,20 @@ in_flight(Oid server)
 static void
 begin(Oid server, int64 until_us)
 {
-	if (!infer_drain_begin(MyDatabaseId, server, &until_us))
+	bool begun = infer_drain_begin(MyDatabaseId, server, &until_us);
+
+	if (!begun)
+	{
+		infer_servers_undrain_gone();
+		begun = infer_drain_begin(MyDatabaseId, server, &until_us);
+	}
+	if (!begun)
 		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 						errmsg("no room for another drained server"),
 						errdetail("All %d entries are in use.", infer_guc_max_servers),
 						errhint("Call infer.undrain() for others, or raise "
 								"pg_inference.max_servers and restart the server.")));
-	infer_route_drain(infer_route_find(MyDatabaseId, server), until_us);
+	infer_route_drain(infer_route_find(MyDatabaseId, server));
 }
 
 /* Is there nothing more to wait for? Also when somebody has put it back into service meanwhile. */
@@ -101,34 +116,59 @@ is_over(Oid server)
 	return until == 0 || in_flight(server) == 0 || infer_now_us() > until + LATE_US;
 }
 
-static void
-wait_for(List *servers)
+/* Begins with all of them; returns Drained. */
+static List *
+begin_all(List *servers, int64 until_us)
 {
+	List *drained = NIL;
 	ListCell *cell;
 
 	foreach (cell, servers)
-		while (!is_over(lfirst_oid(cell)))
+	{
+		ForeignServer *foreign = GetForeignServerExtended(lfirst_oid(cell), FSV_MISSING_OK);
+		Drained *one;
+
+		if (foreign == NULL)
+			continue; /* has just been dropped */
+		one = palloc(sizeof(Drained));
+		one->server = foreign->serverid;
+		one->name = foreign->servername;
+		one->already =
+			infer_drain_until(MyDatabaseId, one->server) > 0 && in_flight(one->server) == 0;
+		begin(one->server, until_us);
+		drained = lappend(drained, one);
+	}
+	return drained;
+}
+
+static void
+wait_for(List *drained)
+{
+	ListCell *cell;
+
+	foreach (cell, drained)
+		while (!is_over(((Drained *) lfirst(cell))->server))
 			infer_wait(-1, LOOK_MS, INFER_WAIT_NETWORK);
 }
 
 static void
-put_report(ReturnSetInfo *rsinfo, Oid server, bool already)
+put_report(ReturnSetInfo *rsinfo, const Drained *drained)
 {
 	InferDrainReport report = {0};
-	bool there = infer_drain_report(MyDatabaseId, server, &report);
-	int left = in_flight(server);
+	bool there = infer_drain_report(MyDatabaseId, drained->server, &report);
+	int left = in_flight(drained->server);
 	int64 ended = 0;
 	Datum values[COL_COUNT];
 	bool nulls[COL_COUNT] = {false};
 
-	values[COL_SERVER] = infer_name_datum(GetForeignServer(server)->servername);
+	values[COL_SERVER] = infer_name_datum(drained->name);
 	for (int proof = 0; proof < lengthof(report.ended); proof++)
 	{
 		values[COL_ENDED + proof] = Int64GetDatum(report.ended[proof]);
 		ended += report.ended[proof];
 	}
 	values[COL_DRAINED] = BoolGetDatum(there && ended == 0 && left == 0);
-	values[COL_ALREADY] = BoolGetDatum(already);
+	values[COL_ALREADY] = BoolGetDatum(drained->already);
 	values[COL_FINISHED] = Int64GetDatum(report.finished);
 	values[COL_ABANDONED] = Int64GetDatum(report.abandoned);
 	values[COL_REFUSED] = Int64GetDatum(report.refused);
@@ -154,8 +194,7 @@ infer_drain(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	List *servers;
-	bool *already;
-	int64 until_us;
+	List *drained;
 	ListCell *cell;
 
 	infer_rows_begin(fcinfo, "infer_drain", COL_COUNT);
@@ -163,20 +202,11 @@ infer_drain(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 						errmsg("argument \"%s\" must not be null", "grace")));
-	until_us = infer_now_us() + grace_us(fcinfo, 1);
-	already = palloc0(sizeof(bool) * (list_length(servers) + 1));
-	foreach (cell, servers)
-	{
-		Oid server = lfirst_oid(cell);
-
-		already[foreach_current_index(cell)] =
-			infer_drain_until(MyDatabaseId, server) > 0 && in_flight(server) == 0;
-		begin(server, until_us);
-	}
+	drained = begin_all(servers, infer_now_us() + grace_us(fcinfo, 1));
 	infer_drain_wake();
-	wait_for(servers);
-	foreach (cell, servers)
-		put_report(rsinfo, lfirst_oid(cell), already[foreach_current_index(cell)]);
+	wait_for(drained);
+	foreach (cell, drained)
+		put_report(rsinfo, lfirst(cell));
 	return (Datum) 0;
 }
 
@@ -192,7 +222,7 @@ infer_undrain(PG_FUNCTION_ARGS)
 	foreach (cell, servers)
 	{
 		was_drained |= infer_drain_end(MyDatabaseId, lfirst_oid(cell));
-		infer_route_drain(infer_route_find(MyDatabaseId, lfirst_oid(cell)), 0);
+		infer_route_drain(infer_route_find(MyDatabaseId, lfirst_oid(cell)));
 	}
 	PG_RETURN_BOOL(was_drained);
 }

@@ -45,10 +45,22 @@ infer_catalog_relation(const char *name, bool missing_ok)
 	return relation;
 }
 
+/* One that is dropped before its lock is had is gone, unless another one has come. */
+Relation
+infer_catalog_open(const char *name, LOCKMODE mode)
+{
+	Relation relation;
+
+	do
+		relation = try_table_open(infer_catalog_relation(name, false), mode);
+	while (relation == NULL);
+	return relation;
+}
+
 uint64
 infer_catalog_query(const char *sql, const InferField *args, int nargs, char **result)
 {
-	Relation catalog = table_open(infer_catalog_relation("model_catalog", false), RowExclusiveLock);
+	Relation catalog = infer_catalog_open("model_catalog", RowExclusiveLock);
 	MemoryContext caller = CurrentMemoryContext;
 	Oid types[INFER_FIELDS_MAX];
 	Datum values[INFER_FIELDS_MAX];

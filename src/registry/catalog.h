@@ -10,6 +10,9 @@
 
 #include "postgres.h"
 
+#include "storage/lockdefs.h"
+#include "utils/relcache.h"
+
 /* A column of a row that is written, or a parameter of a query. */
 typedef struct InferField
 {
@@ -26,6 +29,8 @@ extern InferField infer_field_text(const char *column, const char *value);
 /* The OID of infer.NAME; without the extension in this database, raises or (missing_ok) returns
  * InvalidOid. */
 extern Oid infer_catalog_relation(const char *name, bool missing_ok);
+/* Opens infer.NAME; raises without the extension. */
+extern Relation infer_catalog_open(const char *name, LOCKMODE mode);
 
 /* Runs one statement over $1 .. $nargs. Returns the number of rows; with result (which is not
  * touched without a row), also the first column of the first row as text. */

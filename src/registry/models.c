@@ -138,7 +138,7 @@ infer_model_of_tuple(HeapTuple tuple, TupleDesc desc)
 InferModel *
 infer_model_read(const char *name)
 {
-	Relation catalog = table_open(infer_model_catalog(false), AccessShareLock);
+	Relation catalog = infer_catalog_open("model_catalog", AccessShareLock);
 	Oid index = infer_catalog_relation("model_catalog_pkey", true);
 	Snapshot snapshot = RegisterSnapshot(GetCatalogSnapshot(RelationGetRelid(catalog)));
 	InferModel *model = NULL;

@@ -128,8 +128,7 @@ infer_compare_rows(const ListCell *a, const ListCell *b)
 List *
 infer_placements_read(const char *model, Snapshot snapshot)
 {
-	Relation catalog =
-		table_open(infer_catalog_relation("placement_catalog", false), AccessShareLock);
+	Relation catalog = infer_catalog_open("placement_catalog", AccessShareLock);
 	Oid index = infer_catalog_relation("placement_catalog_pkey", true);
 	List *rows = NIL;
 	ScanKeyData key;

@@ -13,6 +13,7 @@
 #include "pg/report.h"
 #include "registry/options.h"
 #include "registry/servers.h"
+#include "shmem/drain.h"
 #include "shmem/route.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -184,6 +185,23 @@ infer_servers_forget_gone(void)
 		if (ref.slot >= 0 && database == MyDatabaseId &&
 			!SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(server)))
 			infer_route_forget(ref);
+	}
+}
+
+/* From the last entry on, for each that goes is filled with the last one. */
+void
+infer_servers_undrain_gone(void)
+{
+	for (int i = infer_guc_max_servers - 1; i >= 0; i--)
+	{
+		Oid database;
+		Oid server;
+
+		if (infer_drain_who(i, &database, &server) &&
+			(database == MyDatabaseId
+				 ? !SearchSysCacheExists1(FOREIGNSERVEROID, ObjectIdGetDatum(server))
+				 : !SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(database))))
+			infer_drain_end(database, server);
 	}
 }
 

@@ -17,6 +17,8 @@ extern bool infer_server_has_usage(Oid serverid, Oid userid);
 extern bool infer_server_may_use(Oid serverid, Oid userid);
 /* Takes those out of the route table that this database has no more. */
 extern void infer_servers_forget_gone(void);
+/* What was drained and is gone, be it the server or its database, is not drained any more. */
+extern void infer_servers_undrain_gone(void);
 /* The server of that name, palloc'd; NULL if there is none, it is another wrapper's, or has no url.
  */
 extern InferServer *infer_server_read_usable(const char *name);

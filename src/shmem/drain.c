@@ -193,6 +193,22 @@ infer_drain_ended(Oid database, Oid server, InferExecution proof)
 }
 
 bool
+infer_drain_who(int i, Oid *database, Oid *server)
+{
+	bool found;
+
+	LWLockAcquire(drain_lock(), LW_SHARED);
+	found = i < (int) pg_atomic_read_u32(&table->n);
+	if (found)
+	{
+		*database = table->entries[i].database;
+		*server = table->entries[i].server;
+	}
+	unlock();
+	return found;
+}
+
+bool
 infer_drain_report(Oid database, Oid server, InferDrainReport *report)
 {
 	DrainEntry *entry = lock_entry(database, server, LW_SHARED);

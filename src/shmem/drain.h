@@ -52,6 +52,8 @@ extern void infer_drain_wake(void);
 extern void infer_drain_count(Oid database, Oid server, InferDrainEvent event);
 /* ... that was cut off. */
 extern void infer_drain_ended(Oid database, Oid server, InferExecution proof);
+/* Whom entry i is about, which may have another number after a change; false: there are no more. */
+extern bool infer_drain_who(int i, Oid *database, Oid *server);
 extern bool infer_drain_report(Oid database, Oid server, InferDrainReport *report);
 
 /* For segment.c: memory, LWLock, and where they are. found: another process filled them. */

@@ -192,8 +192,8 @@ extern void infer_route_outwaited(InferRouteReservation *reservation, InferTask 
  * outdated ref. */
 extern bool infer_route_incarnation(InferRouteRef ref, char *incarnation);
 extern void infer_route_count(InferRouteRef ref, InferRouteEvent event);
-/* New work is refused, and what is in flight may last until then; 0 = no more. */
-extern void infer_route_drain(InferRouteRef ref, int64 until_us);
+/* Whether it is drained, or is no more, has changed (shmem/drain.h). */
+extern void infer_route_drain(InferRouteRef ref);
 /* What dead models are noted by: a server may have a model for one role's key, and say to another
  * that there is none. */
 extern uint64 infer_route_model(const char *remote_model, Oid userid);

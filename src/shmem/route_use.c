@@ -14,6 +14,7 @@
 #include "pg/clock.h"
 #include "pg/guc.h"
 #include "pg/random.h"
+#include "shmem/drain.h"
 #include "shmem/gateway.h"
 #include "shmem/route_private.h"
 
@@ -307,17 +308,18 @@ infer_route_count(InferRouteRef ref, InferRouteEvent event)
 }
 
 void
-infer_route_drain(InferRouteRef ref, int64 until_us)
+infer_route_drain(InferRouteRef ref)
 {
 	InferRouteSlot *slot = infer_route_lock(ref, LW_EXCLUSIVE);
-	bool ends;
+	int64 until_us;
 
 	if (slot == NULL)
 		return;
-	ends = until_us == 0 && slot->now.drain_until_us > 0;
-	slot->now.drain_until_us = until_us;
-	if (ends)
+	/* asked for here, so that who comes last sees what holds, not what held when it came */
+	until_us = infer_drain_until(slot->identity.database, slot->identity.server);
+	if (until_us == 0 && slot->now.drain_until_us > 0)
 		note_back(slot, infer_now_us());
+	slot->now.drain_until_us = until_us;
 	infer_route_unlock(ref.slot);
 }
 
