@@ -341,7 +341,8 @@ foreach (qw(permit weight own))
 	my ($out, $err) = (delete $session{$_})->finish;
 	my ($reason, $execution, $attempts, $seconds) = split /\|/, (split /\n/, $out)[0] // $err;
 	is("$reason $execution $attempts", 'overloaded not_admitted 1', "gw_6_4: $_: it ends as its last attempt did");
-	ok($seconds >= 3.1 && $seconds - $pulse->lost($began, time) < 3.6, "gw_6_4: $_: ... at its deadline") or diag("after $seconds s");
+	my $lost = $pulse->lost($began, time); # some of it before the first attempt, where they begin to count
+	ok($seconds + $lost >= 3 && $seconds - $lost < 3.6, "gw_6_4: $_: ... at its deadline") or diag("after $seconds s, $lost s lost");
 }
 end_all();
 
