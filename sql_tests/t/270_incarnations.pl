@@ -5,6 +5,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 use InferTest;
 use InferProc;
+use List::Util qw(sum0);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -149,6 +150,77 @@ sub turns
 }
 is(turns(0) =~ tr/t//, 14, 'gw_3: a session stays with who served it');
 cmp_ok(scalar(() = turns(1) =~ /f/g), '>=', 2, 'gw_3: ... unless another incarnation is up there');
+
+# gw_5: a statement over several servers gets all of its rows from one revision of the model, though one of
+# them changes in the midst of it, or is another one from the beginning.
+ask(q{ALTER SYSTEM SET pg_inference.probe_interval = 0; SELECT pg_reload_conf()});
+my @fleet = qw(v1 v2 v3);
+foreach my $name (@fleet)
+{
+	my $mock = server($name, 'header:x-incarnation', 'incarnation=a', 'base_ms=5', 'jitter=0.2');
+	ask(qq{ALTER SERVER $name OPTIONS (ADD max_concurrency '4')});
+}
+ask(q{SELECT infer.create_model('vectors', 'embed', 'v1', 'mock'); SELECT infer.add_placement('vectors', s, 'mock') FROM unnest('{v2,v3}'::text[]) s});
+sub fill
+{
+	my ($n, $text, $options) = @_;
+	return ask(qq{SELECT coalesce(server, '-'), reason, execution, count(*), max(attempts) FROM generate_series(1, $n) i,
+		infer.try_embed('vectors', '$text ' || i, '{}', '{"dispatch_batch_size": 1, $options}') GROUP BY 1, 2, 3 ORDER BY 1, 2});
+}
+sub items { return map { $mocks{$_}->stat('items') } @fleet; }
+sub given_fleet { my (%of) = @_; foreach (@fleet) { $mocks{$_}->set('defaults', 'dim=4', 'base_ms=5', 'jitter=0.2', 'incarnation=a', @{ $of{$_} // [] }); $mocks{$_}->reset; } return; }
+sub changes { my ($name, $items) = @_; $mocks{$name}->request('POST', "/control?after_items=$items&incarnation=b"); return; }
+
+my $retry = '"mixed_incarnations": "retry"';
+given_fleet();
+changes('v2', 40);
+my $filled = fill(600, 'in its midst', $retry);
+my %rows = $filled =~ /^(v\d)\|\|executed\|(\d+)/mg;
+my ($v1, $v2, $v3) = items();
+is($rows{v1} + $rows{v2} + $rows{v3}, 600, 'gw_5: a server is replaced: all rows are answered') or diag($filled);
+cmp_ok($rows{v2}, '<=', 40, 'gw_5: ... none by another revision') or diag($filled);
+cmp_ok($v2 - $rows{v2}, '>=', 1, 'gw_5: ... whose answers were thrown away');
+cmp_ok($v2 - $rows{v2}, '<=', 8, 'gw_5: ... those that were in flight, and none that was sent later');
+is($v1 + $v2 + $v3, 600 + $v2 - $rows{v2}, 'gw_5: ... and asked once more, of the others');
+is(ask(q{SELECT errors->>'stale_incarnation' FROM infer.stat_servers WHERE server = 'v2'}), $v2 - $rows{v2}, 'gw_5: ... which the statistics count');
+my $explain = sub { return ask(qq{EXPLAIN (ANALYZE, COSTS OFF) SELECT infer.embed('vectors', '$_[0] ' || i, '{}', '{"dispatch_batch_size": 1, $retry}') FROM generate_series(1, 300) i}); };
+given_fleet();
+ask(qq{SELECT infer.embed('$_', 'settles')}) foreach @fleet;
+changes('v3', 30);
+like($explain->('explained'), qr/Retries: (\d+) \(stale_incarnation \1\)/, 'gw_5: ... and EXPLAIN');
+
+# from the beginning: whichever answers first
+given_fleet(v1 => ['incarnation=b']);
+ask(qq{SELECT infer.embed('$_', 'settles')}) foreach @fleet;
+$_->reset foreach @mocks{@fleet};
+%rows = ($filled = fill(200, 'from the beginning', $retry)) =~ /^(v\d)\|\|executed\|(\d+)/mg;
+is(scalar(grep { ($rows{v1} // 0) == $_ } 0, 200), 1, 'gw_5: two revisions are there: all rows are of one of them') or diag($filled);
+is(sum0(values %rows), 200, 'gw_5: ... all are answered');
+
+# all change: what is left fails, says why, and is not sent
+given_fleet();
+ask(qq{SELECT infer.embed('$_', 'settles')}) foreach @fleet;
+changes($_, 20) foreach @fleet;
+$filled = fill(300, 'all change', $retry);
+like($filled, qr/^-\|stale_incarnation\|not_admitted\|\d\d+\|0$/m, 'gw_5: no server of the revision is left: the rest is not sent') or diag($filled);
+my $err;
+given_fleet();
+ask(qq{SELECT infer.embed('$_', 'settles')}) foreach @fleet;
+changes($_, 20) foreach @fleet;
+$node->psql('postgres', qq{\\set VERBOSITY verbose\nSELECT infer.embed('vectors', 'raises ' || i, '{}', '{"dispatch_batch_size": 1, $retry}') FROM generate_series(1, 300) i}, stderr => \$err);
+like($err, qr/R[NX]SIN.*(?:no server that can be asked is "a", which the statement began with|"b" has answered, not "a").*HINT:  Make the statement again/s, 'gw_5: ... and says why');
+like(fill(50, 'the next one', $retry), qr/^(?:v\d\|\|executed\|\d+\|1\n?)+$/, 'gw_5: the next statement takes what is there');
+
+# permitted like any other repetition
+given_fleet();
+ask(qq{SELECT infer.embed('$_', 'settles')}) foreach @fleet;
+changes('v2', 20);
+like(fill(300, 'never', "$retry, \"retry\": \"never\""), qr/^v2\|stale_incarnation\|executed\|\d+\|1$/m, 'gw_5: nothing is repeated that may not be');
+given_fleet();
+ask(qq{SELECT infer.embed('$_', 'settles')}) foreach @fleet;
+changes('v2', 20);
+like(fill(300, 'error', '"mixed_incarnations": "error"'), qr/^v2\|stale_incarnation\|executed\|/m, 'with error nothing is repeated either');
+is(ask(q{SELECT coalesce(sum(in_flight + waiting), 0) FROM infer.stat_admission}), 0, 'no permit is held, and nobody waits');
 
 # elsewhere, and later, its place in the table is another one's, or nobody's
 my $other = InferTest::new_node('other');

@@ -35,8 +35,9 @@ struct InferClass
 	InferRouteRequest request; /* what its calls ask of a place */
 	InferRoutePlace *routes;   /* the places, as routing sees them */
 	uint64 *turn;              /* the session's requests to its model, for its strategy */
-	bool sole;                 /* there is one place, and it suits the request */
-	uint64 waits;              /* the round in which none of its places had room (permit.c) */
+	char expected[INFER_INCARNATION_MAX]; /* retry: of all its places; "" = none has answered */
+	bool sole;                            /* there is one place, and it suits the request */
+	uint64 waits; /* the round in which none of its places had room (permit.c) */
 	/* book-keeping */
 	InferMemo *memo;
 	MemoryContext context; /* holds all of it */

@@ -13,6 +13,7 @@
 #include "call/class.h"
 #include "call/convert.h"
 #include "call/finish.h"
+#include "call/incarnation.h"
 #include "call/place.h"
 #include "call/retry.h"
 #include "call/route.h"
@@ -253,7 +254,7 @@ infer_finish_lost(InferBatch *batch, const InferFinding *finding, const InferHtt
 {
 	int status = result->wire.status;
 	int64 retry_after_ms = result->retry_after_ms;
-	bool declined = is_declined(result);
+	bool declined = is_declined(result) || infer_incarnation_repeats(batch, finding);
 	InferReason reason = reason_of(finding, result);
 	char detail[DETAIL_SIZE];
 

@@ -320,7 +320,7 @@ infer_finish_transfer(InferBatch *batch, const InferHttpResult *result)
 	if (finding.reason == INFER_REASON_NONE)
 		infer_finish_reply(batch, result);
 	else if (finding.reason == INFER_REASON_STALE_INCARNATION)
-		infer_incarnation_discard(batch, result);
+		infer_incarnation_discard(batch, &finding, result);
 	else
 		infer_finish_failure(batch, &finding, result);
 	infer_usage_save_due();

@@ -46,8 +46,10 @@ static const Word invalid_text_words[] = {
 static const Word truncated_words[] = {
 	{"error", INFER_TRUNCATED_ERROR}, {"accept", INFER_TRUNCATED_ACCEPT}, {NULL, 0}};
 
-static const Word mixed_words[] = {
-	{"allow", INFER_MIXED_ALLOW}, {"error", INFER_MIXED_ERROR}, {NULL, 0}};
+static const Word mixed_words[] = {{"allow", INFER_MIXED_ALLOW},
+								   {"error", INFER_MIXED_ERROR},
+								   {"retry", INFER_MIXED_RETRY},
+								   {NULL, 0}};
 
 static const Word delivery_words[] = {{"single", INFER_DELIVERY_SINGLE},
 									  {"reliable", INFER_DELIVERY_RELIABLE},
@@ -175,7 +177,7 @@ set_option(InferTask task, const char *name, const JsonbValue *value, InferCallO
 	else if (strcmp(name, "truncated") == 0)
 		o->truncated = value_word(name, text, truncated_words, "\"error\" or \"accept\"");
 	else if (strcmp(name, "mixed_incarnations") == 0)
-		o->mixed = value_word(name, text, mixed_words, "\"allow\" or \"error\"");
+		o->mixed = value_word(name, text, mixed_words, "\"allow\", \"error\" or \"retry\"");
 	else if (strcmp(name, "admission_key") == 0)
 		o->admission_key = pstrdup(text);
 	else if (strcmp(name, "path") == 0 && task == INFER_TASK_CALL)

@@ -18,6 +18,7 @@
 #include "call/class.h"
 #include "call/drain.h"
 #include "call/finish.h"
+#include "call/incarnation.h"
 #include "call/lane.h"
 #include "call/memo.h"
 #include "call/permit.h"
@@ -98,16 +99,16 @@ look(InferPlace *place, InferRoutePlace *route, const InferBatch *batch, int64 n
 	route->state = draining ? INFER_PLACE_DRAINING : INFER_PLACE_UP;
 	if (lane == NULL)
 		return;
-	if (!infer_route_snapshot(place->slot, &snapshot))
-	{
+	if (infer_route_snapshot(place->slot, &snapshot))
+		infer_route_look(
+			&snapshot,
+			infer_dead_is(&snapshot.dead, place->model_hash, class->target->set_version, now),
+			class->task, class->task == INFER_TASK_EMBED ? batch->nanswers : 0, lane->limit, now,
+			route);
+	else
 		look_without(lane, route);
-		return;
-	}
-	infer_route_look(
-		&snapshot,
-		infer_dead_is(&snapshot.dead, place->model_hash, class->target->set_version, now),
-		class->task, class->task == INFER_TASK_EMBED ? batch->nanswers : 0, lane->limit, now,
-		route);
+	if (infer_incarnation_leaves_out(place))
+		route->state = INFER_PLACE_DEAD;
 	if (draining && route->state != INFER_PLACE_DEAD)
 		route->state = INFER_PLACE_DRAINING;
 	if (class->nplaces == 1 && route->state != INFER_PLACE_DRAINING)
@@ -398,7 +399,9 @@ infer_route_would_end(const InferBatch *batch, const InferFinding *finding)
 {
 	InferStagesRule rule = rule_of(batch->class);
 	InferStages trial = batch->stages;
-	InferStagesOutcome outcome = {.finding = *finding, .key_honoured = honours_key(batch)};
+	InferStagesOutcome outcome = {.finding = *finding,
+								  .declined = infer_incarnation_repeats(batch, finding),
+								  .key_honoured = honours_key(batch)};
 
 	infer_stages_ended(&trial, &rule, batch->place - batch->class->places, &outcome,
 					   infer_now_us());
@@ -527,6 +530,7 @@ note_refusal(const InferBatch *batch)
 void
 infer_route_fail(InferBatch *batch, InferStagesEnd end)
 {
+	InferReason reason = reason_of_cause();
 	char detail[512] = "";
 
 	infer_permit_want(batch, false);
@@ -534,14 +538,19 @@ infer_route_fail(InferBatch *batch, InferStagesEnd end)
 	{
 		if (batch->last_detail != NULL)
 			strlcpy(detail, batch->last_detail, sizeof(detail));
+		if (batch->last_reason == INFER_REASON_STALE_INCARNATION)
+			infer_incarnation_hint(batch);
 		infer_finish_fail(batch, batch->last_reason, batch->floor, batch->last_status, detail);
 		return;
 	}
 	if (decision.cause == INFER_CAUSE_DRAINING)
 		note_refusal(batch);
+	else if ((decision.cause == INFER_CAUSE_STALE || decision.cause == INFER_CAUSE_ALL_FAILED) &&
+			 infer_incarnation_left_nothing(batch, detail, sizeof(detail)))
+		reason = decision.cause == INFER_CAUSE_STALE ? INFER_REASON_STALE_INCARNATION : reason;
 	else
 		describe_cause(batch->class, detail, sizeof(detail));
 	if (batch->class->nplaces > 1)
 		batch->place = NULL; /* it is no failure of any server */
-	infer_finish_fail(batch, reason_of_cause(), INFER_NOT_ADMITTED, 0, detail);
+	infer_finish_fail(batch, reason, INFER_NOT_ADMITTED, 0, detail);
 }

@@ -164,7 +164,7 @@ send_ready(InferBatch *batch)
 	infer_sizes_cut(batch);
 	if (!batch->reservation.queue.held) /* an error may have come in between */
 		(void) infer_route_reserve(batch->place->slot, batch->lane->weight, &batch->reservation);
-	if (infer_drain_came_between(batch))
+	if (infer_drain_came_between(batch) || infer_incarnation_came_between(batch))
 		return;
 	reason = infer_registry_secrets(batch->place->placement->server, batch->class->userid, &secrets,
 									&detail);

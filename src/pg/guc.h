@@ -32,7 +32,8 @@ typedef enum InferTruncated
 typedef enum InferMixed
 {
 	INFER_MIXED_ALLOW,
-	INFER_MIXED_ERROR
+	INFER_MIXED_ERROR,
+	INFER_MIXED_RETRY
 } InferMixed;
 
 typedef enum InferHoistCalls

@@ -34,6 +34,7 @@ double infer_guc_test_percent = 50;
 static const struct config_enum_entry mixed_choices[] = {
 	{"allow", INFER_MIXED_ALLOW, false},
 	{"error", INFER_MIXED_ERROR, false},
+	{"retry", INFER_MIXED_RETRY, false},
 	{NULL, 0, false},
 };
 
@@ -149,7 +150,8 @@ infer_guc_define_route(void)
 		"pg_inference.mixed_incarnations",
 		"What becomes of answers when a server has become another incarnation.",
 		"Within a statement, by the server's option incarnation: allow takes "
-		"them, error makes them failed calls.",
+		"them, error makes them failed calls, retry has them made anew by a server that is still "
+		"the one that the statement began with.",
 		&infer_guc_mixed_incarnations, INFER_MIXED_ALLOW, mixed_choices, PGC_USERSET, 0, NULL, NULL,
 		NULL);
 	DefineCustomStringVariable("pg_inference.routing", "Where calls go, and how urgent they are.",
