@@ -562,10 +562,72 @@ test_base64_escaped(void)
 	infer_floats_free(&floats);
 }
 
+/* Every byte at every place of two turns: what it stands for, or that it is none. */
+static void
+test_base64_digits(void)
+{
+	static const char alphabet[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	for (int at = 0; at < 16; at++)
+		for (int c = 0; c < 256; c++)
+		{
+			const char *digit = c != '\0' ? strchr(alphabet, c) : NULL;
+			char text[17] = "AAAAAAAAAAAAAAAA";
+			InferSlice slice = {text, 16, false};
+			InferFloats floats = {0};
+			unsigned char bytes[12] = {0};
+			bool fine;
+
+			text[at] = (char) c;
+			fine = infer_floats_from_base64(&slice, &floats) == INFER_FLOATS_OK;
+			if (digit == NULL)
+				CHECK(!fine); /* padding too: what is left is no whole number of floats */
+			else
+			{
+				for (int bit = 0; bit < 6; bit++)
+					if (((digit - alphabet) >> (5 - bit) & 1) != 0)
+						bytes[(at * 6 + bit) / 8] |= (unsigned char) (0x80 >> ((at * 6 + bit) % 8));
+				CHECK(fine && floats.len == 3 && memcmp(floats.data, bytes, 12) == 0);
+			}
+			infer_floats_free(&floats);
+		}
+}
+
+/* Where a string ends, or breaks off, whatever stands before it. */
+static void
+test_json_string_ends(void)
+{
+	for (int c = 0; c < 256; c++)
+		for (int before = 0; before < 20; before++)
+			for (int after = 0; after < 20; after++)
+			{
+				size_t n = (size_t) before + 1 + (size_t) after + 2;
+				char *text = malloc(n); /* for the sanitizer: not a byte more */
+				InferJson j;
+				InferSlice string;
+				bool read;
+
+				memset(text, 'a', n);
+				text[0] = text[n - 1] = '"';
+				text[before + 1] = (char) c;
+				j = infer_json_start(text, n);
+				read = infer_json_string(&j, &string);
+				if (c == '"')
+					CHECK(read && string.len == (size_t) before && j.p == text + before + 2);
+				else if (c < 0x20 || c == '\\') /* "\a" and "\"" are no ends */
+					CHECK(!read);
+				else
+					CHECK(read && string.len == n - 2 && j.p == text + n && !string.escaped);
+				free(text);
+			}
+}
+
 int
 main(void)
 {
 	TEST(json_accepts);
+	TEST(json_string_ends);
 	TEST(json_refuses);
 	TEST(json_depth);
 	TEST(json_integers);
@@ -579,5 +641,6 @@ main(void)
 	TEST(floats_lists);
 	TEST(base64_tables);
 	TEST(base64_escaped);
+	TEST(base64_digits);
 	return tap_done();
 }

@@ -2,70 +2,82 @@
  * provider/base64.c - little-endian float4 values out of a base64 text.
  *
  * Eight characters a turn become six bytes, written with one 8-byte store whose tail the next turn
- * overwrites (the array has slack for the last one).  Validity is gathered with AND and judged
- * once.
+ * overwrites (the array has slack for the last one).  For each of four characters in a row there is
+ * a table, with the character's bits where they belong and one bit more that says that it has some:
+ * what is not base64 is missing there, which is gathered with AND and judged once.
  */
 #include "provider/floats.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define VALID 0x40
-#define V(n)  (VALID | (n))
+#define ALPHABET(D)                                                                                \
+	D('A', 0), D('B', 1), D('C', 2), D('D', 3), D('E', 4), D('F', 5), D('G', 6), D('H', 7),        \
+		D('I', 8), D('J', 9), D('K', 10), D('L', 11), D('M', 12), D('N', 13), D('O', 14),          \
+		D('P', 15), D('Q', 16), D('R', 17), D('S', 18), D('T', 19), D('U', 20), D('V', 21),        \
+		D('W', 22), D('X', 23), D('Y', 24), D('Z', 25), D('a', 26), D('b', 27), D('c', 28),        \
+		D('d', 29), D('e', 30), D('f', 31), D('g', 32), D('h', 33), D('i', 34), D('j', 35),        \
+		D('k', 36), D('l', 37), D('m', 38), D('n', 39), D('o', 40), D('p', 41), D('q', 42),        \
+		D('r', 43), D('s', 44), D('t', 45), D('u', 46), D('v', 47), D('w', 48), D('x', 49),        \
+		D('y', 50), D('z', 51), D('0', 52), D('1', 53), D('2', 54), D('3', 55), D('4', 56),        \
+		D('5', 57), D('6', 58), D('7', 59), D('8', 60), D('9', 61), D('+', 62), D('/', 63)
 
-/* The value of a character with VALID added; 0 for what is no base64. */
-static const unsigned char values[256] = {
-	['A'] = V(0),  ['B'] = V(1),  ['C'] = V(2),  ['D'] = V(3),  ['E'] = V(4),  ['F'] = V(5),
-	['G'] = V(6),  ['H'] = V(7),  ['I'] = V(8),  ['J'] = V(9),  ['K'] = V(10), ['L'] = V(11),
-	['M'] = V(12), ['N'] = V(13), ['O'] = V(14), ['P'] = V(15), ['Q'] = V(16), ['R'] = V(17),
-	['S'] = V(18), ['T'] = V(19), ['U'] = V(20), ['V'] = V(21), ['W'] = V(22), ['X'] = V(23),
-	['Y'] = V(24), ['Z'] = V(25), ['a'] = V(26), ['b'] = V(27), ['c'] = V(28), ['d'] = V(29),
-	['e'] = V(30), ['f'] = V(31), ['g'] = V(32), ['h'] = V(33), ['i'] = V(34), ['j'] = V(35),
-	['k'] = V(36), ['l'] = V(37), ['m'] = V(38), ['n'] = V(39), ['o'] = V(40), ['p'] = V(41),
-	['q'] = V(42), ['r'] = V(43), ['s'] = V(44), ['t'] = V(45), ['u'] = V(46), ['v'] = V(47),
-	['w'] = V(48), ['x'] = V(49), ['y'] = V(50), ['z'] = V(51), ['0'] = V(52), ['1'] = V(53),
-	['2'] = V(54), ['3'] = V(55), ['4'] = V(56), ['5'] = V(57), ['6'] = V(58), ['7'] = V(59),
-	['8'] = V(60), ['9'] = V(61), ['+'] = V(62), ['/'] = V(63)};
+#define DIGIT_0(c, n) [c] = (n) << 18 | 1 << 24
+#define DIGIT_1(c, n) [c] = (n) << 12 | 1 << 25
+#define DIGIT_2(c, n) [c] = (n) << 6 | 1 << 26
+#define DIGIT_3(c, n) [c] = (n) | 1 << 27
+#define VALID         (15u << 24)
+
+static const uint32_t digits_0[256] = {ALPHABET(DIGIT_0)};
+static const uint32_t digits_1[256] = {ALPHABET(DIGIT_1)};
+static const uint32_t digits_2[256] = {ALPHABET(DIGIT_2)};
+static const uint32_t digits_3[256] = {ALPHABET(DIGIT_3)};
+
+/* Three bytes, and VALID. */
+static inline uint32_t
+four(const unsigned char *s)
+{
+	return digits_0[s[0]] | digits_1[s[1]] | digits_2[s[2]] | digits_3[s[3]];
+}
 
 static inline void
 put_big_endian(unsigned char *dst, uint64_t v)
 {
+#if defined(__GNUC__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	v = __builtin_bswap64(v);
+	memcpy(dst, &v, sizeof(v));
+#else
 	for (int i = 0; i < 8; i++)
 		dst[i] = (unsigned char) (v >> (56 - 8 * i));
+#endif
+}
+
+/* Eight characters; returns VALID if they are base64. */
+static inline uint32_t
+turn(const unsigned char *s, unsigned char *dst)
+{
+	uint32_t a = four(s);
+	uint32_t b = four(s + 4);
+
+	put_big_endian(dst, (uint64_t) (a & 0xFFFFFF) << 40 | (uint64_t) (b & 0xFFFFFF) << 16);
+	return a & b & VALID;
 }
 
 /* len characters without padding; dst has 8 bytes more than it needs. False: not base64. */
 static bool
 decode(const unsigned char *s, size_t len, unsigned char *dst)
 {
-	unsigned valid = VALID;
-	uint64_t v;
+	unsigned char last[8] = "AAAAAAAA"; /* which is nothing but zeros */
+	uint32_t valid = VALID;
 
-	while (len >= 8)
+	for (; len >= 8; len -= 8)
 	{
-		v = 0;
-		for (int i = 0; i < 8; i++)
-		{
-			unsigned char c = values[s[i]];
-
-			valid &= c;
-			v = v << 6 | (c & 0x3F);
-		}
-		put_big_endian(dst, v << 16);
+		valid &= turn(s, dst);
 		s += 8;
-		len -= 8;
 		dst += 6;
 	}
-	v = 0;
-	for (size_t i = 0; i < 8; i++)
-	{
-		unsigned char c = i < len ? values[s[i]] : VALID;
-
-		valid &= c;
-		v = v << 6 | (c & 0x3F);
-	}
-	put_big_endian(dst, v << 16);
-	return valid == VALID;
+	memcpy(last, s, len);
+	return (valid & turn(last, dst)) == VALID;
 }
 
 /* In place: from little-endian bytes to floats of this machine. False if one is not finite. */

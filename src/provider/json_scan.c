@@ -78,6 +78,32 @@ skip_escape(InferJson *j)
 	}
 }
 
+/* Every byte of a word that is n. */
+#define BYTES(n) (UINT64_C(0x0101010101010101) * (n))
+
+/* Is one of the eight bytes below n, which is 128 at most? */
+static inline bool
+has_below(uint64_t eight, unsigned char n)
+{
+	return ((eight - BYTES(n)) & ~eight & BYTES(0x80)) != 0;
+}
+
+/* Crosses most of what a string may have as it is, eight bytes at a time. */
+static inline const char *
+skip_plain(const char *p, const char *end)
+{
+	for (; end - p >= 8; p += 8)
+	{
+		uint64_t eight;
+
+		memcpy(&eight, p, sizeof(eight));
+		if (has_below(eight, 0x20) || has_below(eight ^ BYTES('"'), 1) ||
+			has_below(eight ^ BYTES('\\'), 1))
+			break;
+	}
+	return p;
+}
+
 bool
 infer_json_string(InferJson *j, InferSlice *string)
 {
@@ -87,6 +113,7 @@ infer_json_string(InferJson *j, InferSlice *string)
 		return false;
 	start = ++j->p;
 	string->escaped = false;
+	j->p = skip_plain(j->p, j->end);
 	while (j->p < j->end)
 	{
 		unsigned char c = (unsigned char) *j->p++;
@@ -104,6 +131,7 @@ infer_json_string(InferJson *j, InferSlice *string)
 			string->escaped = true;
 			if (!skip_escape(j))
 				return false;
+			j->p = skip_plain(j->p, j->end);
 		}
 	}
 	return false;
