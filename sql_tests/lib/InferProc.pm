@@ -164,6 +164,19 @@ sub build_preload
 	return $library;
 }
 
+# The library that bad_abort.c describes, for the server to load; returns its path.  Built by cc: the
+# compiler that pg_config names is that of a package, and need not be here.
+sub build_bad_abort
+{
+	my ($folder) = @_;
+	my $source = File::Spec->rel2abs(dirname(__FILE__) . '/bad_abort.c');
+	my $library = "$folder/bad_abort.so";
+	chomp(my $headers = `@{[ $ENV{PG_CONFIG} // 'pg_config' ]} --includedir-server`);
+	system($ENV{CC} // 'cc', '-O1', '-shared', '-fPIC', "-I$headers", '-o', $library, $source) == 0
+	  or die "cannot build $source";
+	return $library;
+}
+
 # A port that listens but never completes a connection: its line of the not yet accepted is full.
 # Returns the sockets, to be kept, and the port.
 sub full_listener

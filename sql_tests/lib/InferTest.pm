@@ -45,6 +45,38 @@ sub connect_mock
 	return;
 }
 
+# What psql says on stderr of a script, in a session of its own: errors with their SQLSTATE.
+sub error
+{
+	my ($node, @sql) = @_;
+	my (undef, undef, $said) = $node->psql('postgres', join("\n", '\set VERBOSITY verbose', @sql));
+	return $said;
+}
+
+# A server at that url whose admission key has its name.
+sub create_server
+{
+	my ($node, $name, $url, %options) = @_;
+	my $list = join('', map { ", $_ '$options{$_}'" } sort keys %options);
+	$node->safe_psql('postgres', qq{CREATE SERVER "$name" FOREIGN DATA WRAPPER pg_inference
+		OPTIONS (url '$url/v1', admission_key '$name'$list)});
+	return;
+}
+
+# These columns of the key's row in infer.stat_admission.
+sub admission
+{
+	my ($node, $key, $columns) = @_;
+	return $node->safe_psql('postgres', qq{SELECT $columns FROM infer.stat_admission WHERE key = '$key'});
+}
+
+# A statement of so many completions, which says how many it got: "rows|N".
+sub rows_of
+{
+	my ($server, $label, $n) = @_;
+	return qq{SELECT 'rows', count(infer.complete('$server/m', '$label ' || i)) FROM generate_series(1, $n) i;\n};
+}
+
 # Waits until the code returns true; false after the given seconds.
 sub wait_until
 {

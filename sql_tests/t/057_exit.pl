@@ -4,26 +4,13 @@
 # t/050_permits.pl. Here another extension makes the abort fail.
 use strict;
 use warnings;
-use File::Basename qw(dirname);
-use File::Spec;
 use InferTest;
 use InferProc;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# The command for compilers that pg_config names is that of a package, and need not be here.
-sub build_bad_abort
-{
-	my $source = File::Spec->rel2abs(dirname(__FILE__) . '/../lib/bad_abort.c');
-	my $library = PostgreSQL::Test::Utils::tempdir . '/bad_abort.so';
-	chomp(my $headers = `@{[ $ENV{PG_CONFIG} // 'pg_config' ]} --includedir-server`);
-	system($ENV{CC} // 'cc', '-O1', '-shared', '-fPIC', "-I$headers", '-o', $library, $source) == 0
-	  or die "cannot build $source";
-	return $library;
-}
-
-my $library = build_bad_abort();
+my $library = InferProc::build_bad_abort(PostgreSQL::Test::Utils::tempdir);
 my $mock = InferTest::Mock->new('fault_hang=100', 'queue=1000');
 my $node = InferTest::new_node('exit', 'pg_inference.streaming_mode = per_row',
 	'pg_inference.request_timeout = 10min'); # what is lost is not taken for lost before

@@ -28,21 +28,11 @@ sub given
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
 
 # A server under a key of its own: it has learnt nothing yet.
-sub server
-{
-	my ($key, %options) = @_;
-	my $url = $mock->url;
-	my $list = join('', map { ", $_ '$options{$_}'" } sort keys %options);
-	ask(qq{CREATE SERVER "$key" FOREIGN DATA WRAPPER pg_inference
-		OPTIONS (url '$url/v1', admission_key '$key'$list)});
-	return;
-}
+sub server { my ($key, @options) = @_; return InferTest::create_server($node, $key, $mock->url, @options); }
 
-sub admission
-{
-	my ($key, $columns) = @_;
-	return ask(qq{SELECT $columns FROM infer.stat_admission WHERE key = '$key'});
-}
+sub admission { return InferTest::admission($node, @_); }
+
+sub rows_of { return InferTest::rows_of(@_); }
 
 sub is_idle
 {
@@ -51,12 +41,6 @@ sub is_idle
 			60, sub { admission($key, 'in_flight || waiting::text') eq '00' && $mock->stat('in_flight') == 0 }),
 		"$name: no permit is out, nobody waits");
 	return;
-}
-
-sub rows_of
-{
-	my ($server, $label, $n) = @_;
-	return qq{SELECT 'rows', count(infer.complete('$server/m', '$label ' || i)) FROM generate_series(1, $n) i;\n};
 }
 
 # ----------------------------------------------------------------------------------------------

@@ -38,27 +38,11 @@ sub given
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
 
 # A server under a key of its own, at one of the two addresses.
-sub server
-{
-	my ($key, $at, %options) = @_;
-	my $url = $at->url;
-	my $list = join('', map { ", $_ '$options{$_}'" } sort keys %options);
-	ask(qq{CREATE SERVER "$key" FOREIGN DATA WRAPPER pg_inference
-		OPTIONS (url '$url/v1', admission_key '$key'$list)});
-	return;
-}
+sub server { my ($key, $at, @options) = @_; return InferTest::create_server($node, $key, $at->url, @options); }
 
-sub admission
-{
-	my ($key, $columns) = @_;
-	return ask(qq{SELECT $columns FROM infer.stat_admission WHERE key = '$key'});
-}
+sub admission { return InferTest::admission($node, @_); }
 
-sub rows_of
-{
-	my ($server, $label, $n) = @_;
-	return qq{SELECT 'rows', count(infer.complete('$server/m', '$label ' || i)) FROM generate_series(1, $n) i;\n};
-}
+sub rows_of { return InferTest::rows_of(@_); }
 
 sub cancel
 {

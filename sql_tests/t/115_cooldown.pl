@@ -30,20 +30,9 @@ sub given
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
 
 # A server under a key of its own, at one of the two addresses.
-sub server
-{
-	my ($key, $url, %options) = @_;
-	my $list = join('', map { ", $_ '$options{$_}'" } sort keys %options);
-	ask(qq{CREATE SERVER "$key" FOREIGN DATA WRAPPER pg_inference
-		OPTIONS (url '$url/v1', admission_key '$key'$list)});
-	return;
-}
+sub server { return InferTest::create_server($node, @_); }
 
-sub admission
-{
-	my ($key, $columns) = @_;
-	return ask(qq{SELECT $columns FROM infer.stat_admission WHERE key = '$key'});
-}
+sub admission { return InferTest::admission($node, @_); }
 
 # Answered rows; a failed one counts as none.
 sub rows_of

@@ -79,12 +79,7 @@ is( outcome('refusal', q{try_chat('hostile/say', '[]'}, says(message('{"refusal"
 	'a refusal: the first line of its words are told');
 
 # Without try_: an error of its own, or NULL; a setting accepts as the option does.
-sub error_of
-{
-	my ($sql) = @_;
-	my (undef, undef, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
-	return $err;
-}
+sub error_of { return InferTest::error($node, @_); }
 my $cut = says(message($text, '"length"'));
 like(error_of("SELECT infer.chat('hostile/say', '[]', '$cut')"),
 	qr/RXTRC: .*ends at a limit of tokens.*HINT: .*"truncated": "accept"/s, 'truncated: an error that says what to do');

@@ -36,11 +36,7 @@ $node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'
 
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
 
-sub error_of
-{
-	my (undef, undef, $said) = $node->psql('postgres', "\\set VERBOSITY verbose\n" . join("\n", @_));
-	return $said;
-}
+sub error_of { return InferTest::error($node, @_); }
 
 # reason and execution of one call, in a session of its own
 sub outcome { return ask("SELECT (o).reason, (o).execution FROM infer.try_complete('$_[0]/m', '" . ($_[1] // 'x') . "') o"); }

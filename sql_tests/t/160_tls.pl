@@ -43,11 +43,7 @@ $node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'
 
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
 
-sub error_of
-{
-	my (undef, undef, $said) = $node->psql('postgres', "\\set VERBOSITY verbose\n" . join("\n", @_));
-	return $said;
-}
+sub error_of { return InferTest::error($node, @_); }
 
 InferTest::connect_mock($node, $mock);
 ask(q{CREATE ROLE anna; CREATE ROLE ben; CREATE ROLE nobody; CREATE ROLE reader IN ROLE pg_read_server_files});

@@ -22,12 +22,7 @@ my $fresh = 0;
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
 
 # What psql says on stderr.
-sub error
-{
-	my ($out, $err);
-	$node->psql('postgres', join("\n", '\set VERBOSITY verbose', @_), stdout => \$out, stderr => \$err);
-	return $err;
-}
+sub error { return InferTest::error($node, @_); }
 
 sub given
 {

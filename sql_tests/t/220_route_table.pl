@@ -2,8 +2,6 @@
 # slots are found, reused and forgotten.  What its views show: sql/route_stats.sql.
 use strict;
 use warnings;
-use File::Basename qw(dirname);
-use File::Spec;
 use InferTest;
 use InferProc;
 use PostgreSQL::Test::Cluster;
@@ -224,7 +222,7 @@ is(ask('SELECT count(*) FROM infer.stat_servers'), 0, 'after a restart nothing i
 	is(ask('SELECT sum(in_flight) FROM infer.stat_admission'), 0, '... under any admission key');
 
 	# a process whose abort fails has its exit to give back what it holds
-	my $library = build_bad_abort();
+	my $library = InferProc::build_bad_abort(PostgreSQL::Test::Utils::tempdir);
 	my $holder = InferProc->start($node, 'holder', qq{LOAD '$library';
 		SELECT infer.complete('s1/m', '[[mock:hang]]' || i) FROM generate_series(1, 4) AS i;});
 	my @what = ('in_flight, outstanding', q{ WHERE database = 'postgres' AND server = 's1'});
@@ -238,14 +236,3 @@ is(ask('SELECT count(*) FROM infer.stat_servers'), 0, 'after a restart nothing i
 
 $node->stop;
 done_testing();
-
-# A library that makes aborts fail at a process's end: what it holds comes back by its exit alone.
-sub build_bad_abort
-{
-	my $source = File::Spec->rel2abs(dirname(__FILE__) . '/../lib/bad_abort.c');
-	my $library = PostgreSQL::Test::Utils::tempdir . '/bad_abort.so';
-	chomp(my $headers = `@{[ $ENV{PG_CONFIG} // 'pg_config' ]} --includedir-server`);
-	system($ENV{CC} // 'cc', '-O1', '-shared', '-fPIC', "-I$headers", '-o', $library, $source) == 0
-	  or die "cannot build $source";
-	return $library;
-}

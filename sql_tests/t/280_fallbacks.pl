@@ -16,12 +16,7 @@ my $node = InferTest::new_node('fallbacks', 'pg_inference.streaming_mode = per_r
 
 sub ask { return $node->safe_psql('postgres', join("\n", @_)); }
 
-sub error
-{
-	my ($out, $err);
-	$node->psql('postgres', join("\n", '\set VERBOSITY verbose', @_), stdout => \$out, stderr => \$err);
-	return $err;
-}
+sub error { return InferTest::error($node, @_); }
 
 sub given
 {
