@@ -4,7 +4,7 @@
  * Whether curl then does as it is told is a matter of sql_tests/t/160_tls.pl.
  */
 #include "http_kit.h"
-#include "http_tls.h"
+#include "http_parts.h"
 
 #include "http/curl_private.h"
 
