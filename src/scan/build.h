@@ -27,6 +27,7 @@ typedef struct InferBuild
 	List *targetlist; /* outputs, in INDEX_VAR terms */
 } InferBuild;
 
+/* Nothing but the child's columns yet. */
 extern InferBuild *infer_build_begin(InferRewrite *rw, Plan *child);
 /* Conditions over the child, in order: each becomes a filter, and guards what comes after it. */
 extern void infer_build_filters(InferBuild *build, List *quals);

@@ -105,6 +105,49 @@ map_pruning(PartitionPruneInfo *info, InferMapExpr map, void *context)
 	}
 }
 
+/* Scans that have expressions of their own. False: it is none of them. */
+static bool
+map_scan(Plan *plan, InferMapExpr map, void *context)
+{
+	switch (nodeTag(plan))
+	{
+		case T_SampleScan:
+			MAP(((SampleScan *) plan)->tablesample);
+			break;
+		case T_IndexScan:
+		case T_IndexOnlyScan:
+		case T_BitmapIndexScan:
+			map_index_scan(plan, map, context);
+			break;
+		case T_BitmapHeapScan:
+			MAP(((BitmapHeapScan *) plan)->bitmapqualorig);
+			break;
+		case T_TidScan:
+			MAP(((TidScan *) plan)->tidquals);
+			break;
+		case T_TidRangeScan:
+			MAP(((TidRangeScan *) plan)->tidrangequals);
+			break;
+		case T_FunctionScan:
+			MAP(((FunctionScan *) plan)->functions);
+			break;
+		case T_ValuesScan:
+			MAP(((ValuesScan *) plan)->values_lists);
+			break;
+		case T_TableFuncScan:
+			MAP(((TableFuncScan *) plan)->tablefunc);
+			break;
+		case T_ForeignScan:
+			MAP(((ForeignScan *) plan)->fdw_exprs);
+			MAP(((ForeignScan *) plan)->fdw_recheck_quals);
+			MAP(((ForeignScan *) plan)->fdw_scan_tlist);
+			break;
+		default:
+			return false;
+	}
+	return true;
+}
+
 /*
  * Puts map's answer in place of each expression of this node, not of those below it nor of its
  * InitPlans.  False if the node's type is not known.
@@ -146,37 +189,6 @@ infer_map_exprs(const PlannedStmt *stmt, Plan *plan, InferMapExpr map, void *con
 		case T_MergeAppend:
 			map_pruning(infer_prune_info(stmt, plan), map, context);
 			break;
-		case T_SampleScan:
-			MAP(((SampleScan *) plan)->tablesample);
-			break;
-		case T_IndexScan:
-		case T_IndexOnlyScan:
-		case T_BitmapIndexScan:
-			map_index_scan(plan, map, context);
-			break;
-		case T_BitmapHeapScan:
-			MAP(((BitmapHeapScan *) plan)->bitmapqualorig);
-			break;
-		case T_TidScan:
-			MAP(((TidScan *) plan)->tidquals);
-			break;
-		case T_TidRangeScan:
-			MAP(((TidRangeScan *) plan)->tidrangequals);
-			break;
-		case T_FunctionScan:
-			MAP(((FunctionScan *) plan)->functions);
-			break;
-		case T_ValuesScan:
-			MAP(((ValuesScan *) plan)->values_lists);
-			break;
-		case T_TableFuncScan:
-			MAP(((TableFuncScan *) plan)->tablefunc);
-			break;
-		case T_ForeignScan:
-			MAP(((ForeignScan *) plan)->fdw_exprs);
-			MAP(((ForeignScan *) plan)->fdw_recheck_quals);
-			MAP(((ForeignScan *) plan)->fdw_scan_tlist);
-			break;
 		case T_NestLoop:
 		case T_MergeJoin:
 		case T_HashJoin:
@@ -205,7 +217,7 @@ infer_map_exprs(const PlannedStmt *stmt, Plan *plan, InferMapExpr map, void *con
 			MAP(((CustomScan *) plan)->custom_scan_tlist);
 			break;
 		default:
-			return false;
+			return map_scan(plan, map, context);
 	}
 	return true;
 }

@@ -11,6 +11,7 @@
 
 #include "nodes/plannodes.h"
 
+/* Is it a call itself? */
 extern bool infer_is_call(const Node *node);
 /* Is there a call in this expression tree or query? */
 extern bool infer_contains_call(Node *node);
@@ -56,7 +57,8 @@ extern bool infer_gather_calls(PlannedStmt *stmt);
 
 typedef Node *(*InferMapExpr)(Node *expr, void *context);
 /* Puts map's answer in place of each expression of this node, not of those below it nor of its
- * InitPlans.  False, and nothing changed, if the node's type is not known. */
+ * InitPlans.  False if the node's type is not known: then of its targetlist and conditions alone.
+ */
 extern bool infer_map_exprs(const PlannedStmt *stmt, Plan *plan, InferMapExpr map, void *context);
 /* How an Append or MergeAppend chooses among its children at run time; NULL if it does not. */
 extern PartitionPruneInfo *infer_prune_info(const PlannedStmt *stmt, const Plan *plan);
