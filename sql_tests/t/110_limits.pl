@@ -147,8 +147,10 @@ my $alone = $measure->();
 $mock->set('retry_after=1');
 my $refused = q{SELECT infer.complete('bad/m', 'bad ' || i || CASE WHEN i > 1 THEN ' [[mock:429]]' ELSE '' END)
 	FROM generate_series(1, 50) i};
-my $beside = InferProc->start($node, 'refused', "$refused;");
 $session = InferProc->start($node, 'both', "BEGIN; DECLARE c CURSOR FOR $refused; FETCH 1 FROM c;\n$script");
+# the other session comes when this one has its row: retries go first, and there will be many
+ok(InferTest::wait_until(60, sub { $other->stat('requests') > 0 }), 'fault_F24: both servers are asked');
+my $beside = InferProc->start($node, 'refused', "$refused;");
 ($out, $err) = $session->finish;
 like($out, qr/^rows\|(400|4800)$/m, 'fault_F24: all rows of the good server') or diag($err);
 my $then = $measure->();
