@@ -44,6 +44,18 @@ is(signals('told'), "traceparent: $trace\nx-envoy-upstream-rq-timeout-ms: 7000\n
 	  . "x-gateway-inference-fairness-id: postgres/ada%20%26%20bob%2F%C3%A9\nx-gateway-inference-objective: vhigh",
 	'names that no header could hold are encoded');
 
+# a retry is more urgent than what was refused, as for us (gw_5)
+my $good = '{"choices":[{"text":"good","message":{"content":"good"}}]}';
+$trap{busy} = InferTrap->new(answer => sub {
+	return $_[0] =~ /objective: high/ ? 'HTTP/1.1 200 OK' . "\r\nContent-Length: " . length($good) . "\r\n\r\n$good"
+	  : "HTTP/1.1 429 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
+});
+$node->safe_psql('postgres', q{CREATE SERVER busy FOREIGN DATA WRAPPER pg_inference OPTIONS (url 'http://127.0.0.1:}
+	  . $trap{busy}->port . q{/v1', signals 'true')});
+is( $node->safe_psql('postgres', q{SELECT value, attempts FROM infer.try_complete('busy/m', 'hello', '{}', '{"max_attempts": 3, "priority": "LOW"}')}),
+	'good|3', 'each attempt says how urgent it is');
+is(join(' ', $trap{busy}->seen =~ /objective: (\w+)/g), 'low normal high', '... one class more each time');
+
 foreach my $wrong ("00-$trace", uc $trace, "$trace-", '00-' . '0' x 32 . '-b7ad6b7169203331-01', "01$trace", "$trace\nX: y")
 {
 	my ($code, $out, $err) = $node->psql('postgres', "SET pg_inference.traceparent = '$wrong'");
