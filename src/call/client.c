@@ -41,8 +41,6 @@
 #include "shmem/progress.h"
 #include "shmem/route.h"
 
-#define ENTRIES_PER_BLOCK (8 * 1024)
-
 static InferPlanning planning;
 
 /* Gives back everything of a client; also the callback of a resource owner, so it never raises. */
@@ -78,11 +76,11 @@ infer_client_open(void)
 
 	infer_require_preload();
 	infer_gateway_check();
-	context = AllocSetContextCreate(TopMemoryContext, "pg_inference client", ALLOCSET_SMALL_SIZES);
+	/* as large as a single call needs, and of the sizes that PostgreSQL keeps for the next one */
+	context =
+		AllocSetContextCreate(TopMemoryContext, "pg_inference client", ALLOCSET_DEFAULT_SIZES);
 	client = MemoryContextAllocZero(context, sizeof(InferClient));
 	client->context = context;
-	client->entry_context =
-		SlabContextCreate(context, "pg_inference entries", ENTRIES_PER_BLOCK, sizeof(InferEntry));
 	dlist_init(&client->entries);
 	dlist_init(&client->open);
 	dlist_init(&client->ready);
@@ -259,7 +257,7 @@ infer_call_begin(InferClient *client, const InferFunction *function, const Datum
 		}
 	class = infer_class_get(client, function, args);
 	input = input_bytes(function, args[1], &len);
-	entry = MemoryContextAlloc(client->entry_context, sizeof(InferEntry));
+	entry = MemoryContextAlloc(client->context, sizeof(InferEntry));
 	sendable = infer_convert_input(class->options.invalid_text, &input, &len);
 	answer = sendable ? infer_memo_answer(class, input, len, &found)
 					  : unsendable_answer(class, input, len);

@@ -25,8 +25,7 @@ struct InferClient
 	InferOwned owned;
 	dlist_node node; /* in the process's list of clients */
 	MemoryContext context;
-	MemoryContext entry_context; /* slab */
-	InferClass *last_class;      /* held */
+	InferClass *last_class; /* held */
 	dlist_head entries;
 	dlist_head open;     /* batches that take more */
 	dlist_head ready;    /* waiting for a permit */
