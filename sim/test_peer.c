@@ -383,6 +383,31 @@ test_fail_P44(void)
 	CHECK(infer_peer_patience_ends_us(&p, now, SEC, 0.5, now + 6 * SEC) == now + 14 * SEC);
 }
 
+/* One that never left makes room for another one, but not where a failure was heard since. */
+static void
+test_dial_unsent(void)
+{
+	InferDial d = {0};
+	InferDialMark mark;
+	InferDialMark other;
+
+	now = 1000 * SEC;
+	other = infer_dial_take(&d, now);
+	hear(&d, &other, INFER_REASON_CONNECT_FAILED, 0.5);
+	now = infer_dial_opens_us(&d, now);
+	mark = infer_dial_take(&d, now);
+	CHECK(mark.dial && infer_dial_room(&d, now) == 0);
+	infer_dial_unsent(&d, &mark, now);
+	CHECK(infer_dial_room(&d, now) == 1);
+	mark = infer_dial_take(&d, now);
+	now += 500 * MS; /* it hangs, another one may leave */
+	other = infer_dial_take(&d, now);
+	hear(&d, &other, INFER_REASON_CONNECT_FAILED, 0.5);
+	CHECK(infer_dial_room(&d, now) == 0);
+	infer_dial_unsent(&d, &mark, now);
+	CHECK(infer_dial_room(&d, now) == 0);
+}
+
 /* Who says that it is loading is believed for ten seconds, each time. */
 static void
 test_loading(void)
@@ -420,5 +445,6 @@ main(void)
 	TEST(fail_P43);
 	TEST(fail_P44);
 	TEST(loading);
+	TEST(dial_unsent);
 	return tap_done();
 }

@@ -22,8 +22,19 @@ test_gw_3_nodes_by_health(void)
 	CHECK(d.n_order == 4);
 	/* ... and whatever the factor */
 	places[0].node_health = 100;
-	decide(0);
-	CHECK(begins_with_node("b") && d.nodes[1].rank == 0 && d.nodes[0].rank == 1);
+	for (int i = 0; i < 50; i++)
+	{
+		decide(i / 50.0);
+		CHECK(begins_with_node("b") && d.nodes[1].rank == 0 && d.nodes[0].rank == 1);
+	}
+	/* what is excluded adds nothing to its node's factor */
+	two_by_two();
+	places[0].excluded = true;
+	for (int i = 0; i < 50; i++)
+	{
+		decide(i / 50.0);
+		CHECK(begins_with_node("b") && d.nodes[0].health_factor == 10);
+	}
 	/* the health factor before the load */
 	two_by_two();
 	places[0].node_load = places[1].node_load = 0.9;
@@ -302,6 +313,8 @@ test_gw_3_smart_looks_around(void)
 	places[2].latency_us = 0;
 	others = looks_around();
 	CHECK(others >= 70 && others <= 130);
+	places[2].in_flight = 1;
+	CHECK(looks_around() == 0);
 }
 
 /* Idle servers are taken by their weights: 3 of 4, within 3 sigma of 10,000. */
@@ -388,6 +401,19 @@ test_fail_P50_tiers_and_spill(void)
 	places[1].excluded = true;
 	decide(0);
 	CHECK(begins_with_node("b") && d.order[2] == 1);
+	/* servers that only a fallback has are no part of it */
+	two_by_two();
+	request.locality = "a";
+	for (int i = 0; i < 2; i++)
+	{
+		places[4 + i] = PLACE(i == 0 ? "a3" : "a4", "a");
+		places[4 + i].tier = 1;
+		places[4 + i].state = INFER_PLACE_FAILED;
+	}
+	nplaces = 6;
+	places[0].outstanding = places[1].outstanding = 50;
+	decide(0);
+	CHECK(begins_with_node("a"));
 	/* two bad of three are enough, the one that is down included */
 	two_by_two();
 	request.locality = "a";
@@ -539,6 +565,16 @@ test_gw_affinity(void)
 	for (int i = 0; i < SERVERS; i++)
 		CHECK(hits[i] > 400 && hits[i] < 600);
 	CHECK(moved == hits[7]);
+	/* each has its share by weight: 4 of 11 for the heavy one of eight */
+	places[3].weight = 4;
+	hits[3] = 0;
+	for (uint64_t prefix = 1; prefix <= 4000; prefix++)
+	{
+		request.affinity = prefix * UINT64_C(0x9e3779b97f4a7c15);
+		decide(0.1);
+		hits[3] += d.order[0] == 3;
+	}
+	CHECK(hits[3] > 1363 && hits[3] < 1546); /* 3 sigma */
 }
 
 /* A place that holds more than 1.25 times the mean, and two, is passed over, by all the same. */

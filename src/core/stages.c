@@ -177,14 +177,13 @@ end_round(InferStages *s, int64_t now_us, double draw)
 
 /* The next tier that has something to offer; -1 = none. */
 static int
-next_tier(const InferStages *s, const InferRoutePlace *places, int n,
-		  const InferRouteDecision *decision)
+next_tier(const InferRoutePlace *places, int n, const InferRouteDecision *decision)
 {
 	int tier = -1;
 
 	for (int i = 0; i < n && i < INFER_ROUTE_MAX_PLACES; i++)
 		if (decision->places[i].reason == INFER_BY_TIER && places[i].tier > decision->tier &&
-			places[i].tier > s->tier && (tier < 0 || places[i].tier < tier))
+			(tier < 0 || places[i].tier < tier))
 			tier = places[i].tier;
 	return tier;
 }
@@ -289,7 +288,7 @@ find_place(InferStages *s, const InferStagesRule *rule, InferRouteRequest *reque
 		list_places(s, rule, places, decision, step);
 		if (step->n_order > 0)
 			return true;
-		tier = next_tier(s, places, n, decision);
+		tier = next_tier(places, n, decision);
 		if (tier < 0)
 			return false;
 		begin_round(s, tier);
