@@ -70,6 +70,8 @@ test_gw_5_rounds(void)
 	{
 		int64_t full = pauses[round < COUNT(pauses) ? round : COUNT(pauses) - 1] * MS;
 
+		walk[0] = '\0';
+
 		for (int i = 0; i < 2; i++)
 		{
 			next();
