@@ -21,7 +21,6 @@
 #include "pg/clock.h"
 #include "pg/datum.h"
 #include "pg/guc.h"
-#include "pg/report.h"
 #include "pg/wait.h"
 #include "registry/servers.h"
 #include "shmem/drain.h"
