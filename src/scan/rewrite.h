@@ -10,6 +10,7 @@
 
 #include "postgres.h"
 
+#include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 
 /* One statement being rewritten. */

@@ -9,6 +9,7 @@
 
 #include "postgres.h"
 
+#include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 
 /* Is it a call itself? */
