@@ -14,7 +14,6 @@ my $node = PostgreSQL::Test::Cluster->new('killed');
 $node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_inference'
 	restart_after_crash = on
-	pg_inference.hedge_budget = 100
 	pg_inference.hedge_delay = 0
 	pg_inference.probe_interval = '100ms'\n");
 $node->start;
