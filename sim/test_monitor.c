@@ -362,6 +362,21 @@ wake(void)
 	return infer_admission_wake(&a, nodes, now, who, NODES);
 }
 
+/* The same for requests that others may serve as well. */
+static int
+ask_or_elsewhere(int me)
+{
+	InferAsk request = {.want = 1,
+						.priority = INFER_PRIORITY_NORMAL,
+						.lasts_us = 60 * SEC,
+						.patience_us = 60 * SEC,
+						.wait = true,
+						.elsewhere = true};
+	int64_t stamp;
+
+	return infer_admission_take(&a, nodes, me, &request, now, &permit, &stamp);
+}
+
 /* Three requests of process 0 fail. */
 static void
 breaks(void)
@@ -463,6 +478,46 @@ test_cooling_gives_up(void)
 	CHECK(ask(5, 1, 60 * SEC) == 0);
 }
 
+/* Who may go elsewhere is woken each time that nothing leaves any more: by failures, or by dials;
+ * the others are not. */
+static void
+test_shut_wakes_those_who_may_go(void)
+{
+	setup_key();
+	CHECK(ask(0, 100, 60 * SEC) > 0 && !infer_admission_is_shut(&a, now));
+	CHECK(ask_or_elsewhere(1) == 0 && ask(2, 1, 60 * SEC) == 0 && ask_or_elsewhere(3) == 0);
+	CHECK(wake() == 0);
+	tell(0, INFER_REASON_CONNECT_FAILED);
+	CHECK(infer_admission_is_shut(&a, now));
+	CHECK(wake() == 2 && who[0] == 1 && who[1] == 3);
+	CHECK(wake() == 1 && who[0] == 0); /* to set the alarm */
+	infer_admission_leave(&a, nodes, 1);
+	CHECK(ask_or_elsewhere(3) == 0); /* there was no room elsewhere */
+	/* a dial leaves, and while it is under way nothing else does */
+	now += 60 * MS;
+	CHECK(!infer_admission_is_shut(&a, now));
+	(void) wake();
+	infer_admission_leave(&a, nodes, 0);
+	infer_admission_leave(&a, nodes, 2);
+	CHECK(ask(4, 1, 60 * SEC) == 0); /* it is the third's turn */
+	CHECK(ask_or_elsewhere(3) == 1 && infer_admission_is_shut(&a, now));
+	CHECK(ask_or_elsewhere(5) == 0);
+	CHECK(wake() <= 1);
+	/* failures */
+	setup_key();
+	CHECK(ask(0, 100, 60 * SEC) > 0);
+	CHECK(ask_or_elsewhere(1) == 0 && ask(2, 1, 60 * SEC) == 0);
+	infer_admission_leave(&a, nodes, 0);
+	tell(0, INFER_REASON_SERVER_ERROR);
+	tell(0, INFER_REASON_SERVER_ERROR);
+	(void) wake();
+	CHECK(!infer_admission_is_shut(&a, now));
+	nodes[1].woken_us = nodes[2].woken_us = 0;
+	tell(0, INFER_REASON_SERVER_ERROR);
+	CHECK(infer_admission_is_shut(&a, now));
+	CHECK(wake() == 1 && who[0] == 1);
+}
+
 int
 main(void)
 {
@@ -475,6 +530,7 @@ main(void)
 	TEST(monitor_probe);
 	TEST(monitor_gives_up);
 	TEST(cooling_line);
+	TEST(shut_wakes_those_who_may_go);
 	TEST(cooling_reclaim);
 	TEST(cooling_unsent);
 	TEST(cooling_gives_up);

@@ -1,6 +1,7 @@
 # Fallback models: who answers when none of a model's own servers can be asked, and who must not. gw_8.
 use strict;
 use warnings;
+use InferProc;
 use InferTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -171,6 +172,30 @@ is(ask(qq{SELECT count(DISTINCT cardinality(v)) FROM (SELECT infer.embed('main$e
 	1, '... in batches, too');
 ask("SELECT infer.drop_model('second$n');");
 is(outcome('server', $n, 'dropped'), "third.$n", 'gw_8: a fallback that was dropped is passed over');
+
+# ----------------------------------------------------------------------------------------------
+# The first moments of an outage: who waits in line for a server that cannot be connected to any more
+# goes on as soon as that is known, and does not dial it in its turn.
+
+given();
+$n = models('complete');
+ask(qq{ALTER SERVER "own1.$n" OPTIONS (ADD max_concurrency '1'); SELECT infer.drop_placement('main$n', 'own2.$n');});
+$mock{own1}->set('hold=1');
+my $patient = q{SET pg_inference.failure_threshold = 0;};
+my @waiting = map {
+	InferProc->start($node, "waits $_",
+		qq{$patient SELECT attempts, server FROM infer.try_complete('main$n', 'waits $_');\n})
+} 1 .. 9;
+ok(InferTest::wait_until(60, sub { ask("SELECT in_flight, waiting FROM infer.stat_admission WHERE key = 'own1.$n'") eq '1|8' }),
+	'gw_8: eight wait in line for the only permit of a server');
+down('own1');
+my %went;
+$went{ ($_->finish)[0] =~ s/\n//r }++ foreach @waiting;
+my $lost = $went{"1|own1.$n"} // 0; # the next one may have reached it while it went
+ok($lost >= 1 && $lost <= 3, 'gw_8: it dies, and with it the request that it had') or diag(explain(\%went));
+is(($went{"1|second.$n"} // 0) + ($went{"2|second.$n"} // 0), 9 - $lost, 'gw_8: all others are answered by the fallback')
+  or diag(explain(\%went));
+cmp_ok($went{"2|second.$n"} // 0, '<=', 4, '... and most of them did not wait for their turn to dial');
 
 # ----------------------------------------------------------------------------------------------
 # The model's own servers answer, but with nothing but errors: once they are left alone, nobody waits

@@ -249,6 +249,7 @@ ask(const InferBatch *batch, int place, int wanted, How how)
 		.lasts_us = (int64) class->places[place].timeout_ms * 1000,
 		.patience_us = infer_retry_patience_us(class),
 		.wait = how == JOINS,
+		.elsewhere = class->nplaces > 1,
 		.probe = how == PROBES,
 		.duration = lane->duration,
 		.deadline_us = batch->deadline_us,

@@ -285,9 +285,10 @@ prefer_refusing(const InferBatch *batch)
 }
 
 /*
- * Servers that keep failing are left alone (core/monitor), and a call that waits for one of them
- * waits in its key's line.  So where somebody else can serve it, a fallback included, it goes there
- * as if they were down.  False: nobody can, or none is left alone; nothing has changed.
+ * Servers that keep failing, or cannot be connected to, are left alone (core/monitor, InferDial),
+ * and a call that waits for one of them waits in its key's line.  So where somebody else can serve
+ * it, a fallback included, it goes there as if they were down.  False: nobody can, or none is left
+ * alone; nothing has changed.
  */
 static bool
 pass_over_cooling(InferBatch *batch, const InferStagesRule *rule, int64 now)
@@ -305,7 +306,7 @@ pass_over_cooling(InferBatch *batch, const InferStagesRule *rule, int64 now)
 
 		before[i] = route->state;
 		if (batch->lanes[i] == NULL || route->state > INFER_PLACE_BEHIND ||
-			infer_admission_failing(place->key).next_us == 0)
+			!infer_admission_shut(place->key))
 			continue;
 		route->state = INFER_PLACE_FAILED;
 		any = true;

@@ -146,6 +146,7 @@ join(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, 
 	node->deadline_us = ask->deadline_us;
 	node->tokens = ask->tokens;
 	node->patience_us = ask->patience_us;
+	node->elsewhere = ask->elsewhere;
 	if (moves)
 		append(a, nodes, me);
 }
@@ -247,6 +248,13 @@ take_expired(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t now_u
 }
 
 /* --- Permits --- */
+
+bool
+infer_admission_is_shut(const InferAdmission *a, int64_t now_us)
+{
+	return !a->limiter.config.dry_run && (infer_monitor_opens_us(&a->monitor, now_us) > now_us ||
+										  infer_dial_opens_us(&a->dial, now_us) > now_us);
+}
 
 /* Free permits, whoever they are due to. */
 static int
@@ -368,12 +376,15 @@ infer_admission_take(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 	}
 	if (granted > 0)
 	{
+		bool shut = infer_admission_is_shut(a, now_us);
+
 		if (node->held == 0 || node->good_until_us < now_us + ask->lasts_us)
 			node->good_until_us = now_us + ask->lasts_us;
 		node->held += granted;
 		*permit = infer_limiter_take(&a->limiter, granted, now_us);
 		permit->mark = infer_monitor_take(&a->monitor, now_us);
 		permit->dial = infer_dial_take(&a->dial, now_us);
+		a->stirs |= !shut && infer_admission_is_shut(a, now_us);
 		*stamp = infer_ratelimit_charge(&a->rate, granted, ask->tokens * granted, now_us);
 	}
 	else
@@ -418,6 +429,8 @@ void
 infer_admission_give(InferAdmission *a, InferAdmissionNode *nodes, int me,
 					 const InferPermit *permit, int n, const InferOutcome *outcome, int64_t now_us)
 {
+	bool shut = infer_admission_is_shut(a, now_us);
+
 	infer_limiter_feedback(&a->limiter, permit, outcome, now_us);
 	if (outcome->unsent)
 	{
@@ -431,6 +444,7 @@ infer_admission_give(InferAdmission *a, InferAdmissionNode *nodes, int me,
 		infer_dial_hear(&a->dial, &permit->dial, outcome->reason, outcome->verdict, now_us,
 						outcome->draw);
 	}
+	a->stirs |= !shut && infer_admission_is_shut(a, now_us);
 	put_back(a, &nodes[me], n);
 }
 
@@ -493,7 +507,10 @@ infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_u
 	int room;
 	int setter;
 
-	if (!somebody_waits(a) || size <= 0)
+	if (size <= 0)
+		return 0;
+	a->stirs &= somebody_waits(a);
+	if (!somebody_waits(a))
 		return 0;
 	room = free_permits(a, false, now_us);
 	(void) settle(a, nodes, room, INFER_PRIORITY_VLOW, now_us);
@@ -501,12 +518,15 @@ infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_u
 	{
 		for (int i = a->head[p]; i != INFER_NOBODY && n < size; i = nodes[i].next)
 		{
-			if (nodes[i].woken_us != 0 || (nodes[i].share == 0 && !gives_up(a, &nodes[i], now_us)))
+			if (nodes[i].woken_us != 0 ||
+				(nodes[i].share == 0 && !(a->stirs && nodes[i].elsewhere) &&
+				 !gives_up(a, &nodes[i], now_us)))
 				continue;
 			nodes[i].woken_us = now_us;
 			who[n++] = i;
 		}
 	}
+	a->stirs &= n == size;
 	if (n > 0 || (room > 0 && a->token_first == INFER_NOBODY))
 		return n;
 	setter = who_sets_alarm(a, nodes, now_us);

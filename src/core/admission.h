@@ -23,7 +23,8 @@
  * The failing.  While the server cools, one request may leave in a period, whoever's turn it is.
  * Who waits gives up when the server has been failing for longer than it would wait.  After a
  * connection that could not be made one request leaves at a time, at growing intervals, until one
- * gets through: fifty processes dial a dead host as often as one would.
+ * gets through: fifty processes dial a dead host as often as one would.  Each time that it shuts
+ * so, all in line are woken, for they may have somewhere else to go.
  *
  * The absent.  Who was woken should try at once.  One that has not done so after 100 ms does not
  * count until it tries, so that its share is not idle.  The expired.  A permit lasts as long as its
@@ -93,6 +94,7 @@ typedef struct InferAdmissionNode
 	int64_t woken_us; /* 0 = has tried since */
 	int32_t share;    /* scratch of one call */
 	bool passed;      /* waits for something else, and is passed over here */
+	bool elsewhere;   /* may be served by others as well */
 	int32_t duration;
 	/* as told, for those who look */
 	int64_t since_us;
@@ -128,6 +130,7 @@ typedef struct InferAdmission
 	int64_t alarm_us;
 	int32_t token_first; /* refused for its tokens: others of its rank do not pass it */
 	int64_t expired_look_us;
+	bool stirs; /* it has shut: those that may go elsewhere are to be woken */
 } InferAdmission;
 
 typedef struct InferAsk
@@ -138,6 +141,7 @@ typedef struct InferAsk
 	int64_t lasts_us;    /* the request's timeout */
 	int64_t patience_us; /* with a server that has been failing for so long it does not wait */
 	bool wait;
+	bool elsewhere; /* others than this key's server may serve it */
 	bool probe; /* all servers of the call have failed: cooling does not keep it back, dials do */
 	InferDuration duration;
 	int64_t deadline_us; /* for those who look at the line; 0 = none */
@@ -168,6 +172,8 @@ extern void infer_admission_give(InferAdmission *a, InferAdmissionNode *nodes, i
  * else that it needs as well (core/dispatch.h).  False: it gives up, as in take(). */
 extern bool infer_admission_pass(InferAdmission *a, InferAdmissionNode *nodes, int me,
 								 const InferAsk *ask, int64_t now_us);
+/* Does nothing leave now, because the server fails, whatever the limit is? */
+extern bool infer_admission_is_shut(const InferAdmission *a, int64_t now_us);
 extern void infer_admission_leave(InferAdmission *a, InferAdmissionNode *nodes, int me);
 extern void infer_admission_reclaim(InferAdmission *a, InferAdmissionNode *nodes, int me);
 extern int infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_us,

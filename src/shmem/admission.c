@@ -498,6 +498,17 @@ infer_admission_failing(InferKey key)
 }
 
 bool
+infer_admission_shut(InferKey key)
+{
+	bool shut;
+
+	LWLockAcquire(partition_lock(key), LW_SHARED);
+	shut = infer_admission_is_shut(&entries[key].admission, infer_now_us());
+	LWLockRelease(partition_lock(key));
+	return shut;
+}
+
+bool
 infer_admission_failed_for(InferKey key, int64 sustained_us)
 {
 	InferFailing failing = infer_admission_failing(key);

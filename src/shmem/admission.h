@@ -100,6 +100,8 @@ extern void infer_admission_abandoned(InferKey key, InferExecution proof);
 
 /* Since when its server has failed, as of now. */
 extern InferFailing infer_admission_failing(InferKey key);
+/* Does nothing of the key leave now because its server fails, or cannot be connected to? */
+extern bool infer_admission_shut(InferKey key);
 /*
  * Has the key's server been failing for so long, without an answer in between?  For those who want
  * to wait for a server unless it has failed for a while.  Failures are watched with
