@@ -7,9 +7,8 @@
  */
 #include "core/admission.h"
 
-#include <limits.h>
+#include "core/admission_line.h"
 
-#define ABSENT_US  100000
 #define EXPIRED_US 1000000 /* after its time; also between two looks */
 /* An alarm may be so late before somebody is woken to set it anew. */
 #define ALARM_SLACK_US 500
@@ -78,116 +77,7 @@ infer_admission_configure(InferAdmission *a, int nnodes, const InferAdmissionCon
 	return true;
 }
 
-/* --- The line --- */
-
-static void
-append(InferAdmission *a, InferAdmissionNode *nodes, int me)
-{
-	InferAdmissionNode *node = &nodes[me];
-	int p = node->priority;
-
-	node->next = INFER_NOBODY;
-	node->prev = a->tail[p];
-	if (a->tail[p] != INFER_NOBODY)
-		nodes[a->tail[p]].next = me;
-	else
-		a->head[p] = me;
-	a->tail[p] = me;
-	a->waiting[p]++;
-}
-
-static void
-unlink_node(InferAdmission *a, InferAdmissionNode *nodes, int me)
-{
-	InferAdmissionNode *node = &nodes[me];
-	int p = node->priority;
-
-	if (node->prev != INFER_NOBODY)
-		nodes[node->prev].next = node->next;
-	else
-		a->head[p] = node->next;
-	if (node->next != INFER_NOBODY)
-		nodes[node->next].prev = node->prev;
-	else
-		a->tail[p] = node->prev;
-	a->waiting[p]--;
-}
-
-void
-infer_admission_leave(InferAdmission *a, InferAdmissionNode *nodes, int me)
-{
-	if (nodes[me].want == 0)
-		return;
-	unlink_node(a, nodes, me);
-	nodes[me].want = 0;
-	nodes[me].woken_us = 0;
-	nodes[me].passed = false;
-	if (a->alarm == me)
-		a->alarm = INFER_NOBODY;
-	if (a->token_first == me)
-		a->token_first = INFER_NOBODY;
-}
-
-/* Joins the line, or goes to the end of it if `again`. */
-static void
-join(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, int want,
-	 bool again, int64_t now_us)
-{
-	InferAdmissionNode *node = &nodes[me];
-	bool moves = node->want == 0 || again || node->priority != (int) ask->priority;
-
-	if (moves && node->want > 0)
-		unlink_node(a, nodes, me);
-	if (node->want == 0 || again)
-		node->since_us = now_us;
-	node->want = want;
-	node->priority = ask->priority;
-	node->duration = ask->duration;
-	node->deadline_us = ask->deadline_us;
-	node->tokens = ask->tokens;
-	node->patience_us = ask->patience_us;
-	node->elsewhere = ask->elsewhere;
-	if (moves)
-		append(a, nodes, me);
-}
-
-/* Nobody is kept back by it: it does not come when called, or waits for something else. */
-static bool
-is_absent(const InferAdmissionNode *node, int64_t now_us)
-{
-	return node->passed || (node->woken_us != 0 && now_us - node->woken_us > ABSENT_US);
-}
-
-/* Who of one priority gets the next permit: holds least, then waits longest. */
-static int
-next_of(const InferAdmission *a, const InferAdmissionNode *nodes, int p, int64_t now_us)
-{
-	int best = INFER_NOBODY;
-	int least = INT_MAX;
-
-	for (int i = a->head[p]; i != INFER_NOBODY; i = nodes[i].next)
-	{
-		const InferAdmissionNode *node = &nodes[i];
-
-		if (node->share >= node->want || is_absent(node, now_us))
-			continue;
-		if (node->held + node->share < least)
-		{
-			least = node->held + node->share;
-			best = i;
-		}
-	}
-	return best;
-}
-
-static bool
-somebody_waits(const InferAdmission *a)
-{
-	for (int p = 0; p < INFER_PRIORITY_COUNT; p++)
-		if (a->waiting[p] > 0)
-			return true;
-	return false;
-}
+/* --- Shares --- */
 
 /* Has the first of those that want many tokens still to wait for them? */
 static bool
@@ -195,35 +85,18 @@ tokens_are_short(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now
 {
 	int first = a->token_first;
 
-	return first != INFER_NOBODY && !is_absent(&nodes[first], now_us) &&
+	return first != INFER_NOBODY && !infer_line_is_absent(&nodes[first], now_us) &&
 		   !infer_ratelimit_tokens_fit(&a->rate, nodes[first].tokens, now_us);
 }
 
-/* Deals `room` permits out to the line: node->share.  Returns what is left for who comes last of
- * that priority. */
+/* Deals `room` permits out to the line; returns what is left for who comes last of that priority.
+ */
 static int
 settle(InferAdmission *a, InferAdmissionNode *nodes, int room, int priority, int64_t now_us)
 {
 	int rank = tokens_are_short(a, nodes, now_us) ? nodes[a->token_first].priority : -1;
-	int left = 0;
 
-	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
-	{
-		int i;
-
-		if (p <= rank)
-			room = 0;
-		for (i = a->head[p]; i != INFER_NOBODY; i = nodes[i].next)
-			nodes[i].share = 0;
-		while (room > 0 && (i = next_of(a, nodes, p, now_us)) != INFER_NOBODY)
-		{
-			nodes[i].share++;
-			room--;
-		}
-		if (p == priority)
-			left = room;
-	}
-	return left;
+	return infer_line_settle(a, nodes, room, rank, priority, now_us);
 }
 
 /* --- Expired permits --- */
@@ -282,7 +155,8 @@ within_tokens(InferAdmission *a, const InferAdmissionNode *nodes, int me, bool a
 	if (a->rate.tpm == 0)
 		return granted;
 	if (first != INFER_NOBODY && (first != me || aside) &&
-		nodes[first].priority >= (int) ask->priority && !is_absent(&nodes[first], now_us))
+		nodes[first].priority >= (int) ask->priority &&
+		!infer_line_is_absent(&nodes[first], now_us))
 		return 0;
 	while (granted > 0 && !infer_ratelimit_tokens_fit(&a->rate, ask->tokens * granted, now_us))
 		granted--;
@@ -309,21 +183,20 @@ due(InferAdmission *a, InferAdmissionNode *nodes, int me, bool aside, const Infe
 		return 0;
 	if (aside && !ask->probe)
 		room = settle(a, nodes, room, ask->priority, now_us);
-	if (ask->probe || aside || !somebody_waits(a)) /* who waits, waits for what a probe finds */
+	if (ask->probe || aside || infer_line_is_empty(a)) /* who waits, waits for what a probe finds */
 		return room < ask->want ? room : ask->want;
 
 	/* as if in the line; a newcomer only for as long as it takes to deal */
 	if (node->want > 0)
 	{
-		join(a, nodes, me, ask, ask->want, false, now_us);
+		infer_line_join(a, nodes, me, ask, ask->want, false, now_us);
 		(void) settle(a, nodes, room, ask->priority, now_us);
 		return node->share;
 	}
-	join(a, nodes, me, ask, ask->want, false, now_us);
+	infer_line_join(a, nodes, me, ask, ask->want, false, now_us);
 	(void) settle(a, nodes, room, ask->priority, now_us);
 	granted = node->share;
-	unlink_node(a, nodes, me);
-	node->want = 0;
+	infer_admission_leave(a, nodes, me);
 	return granted;
 }
 
@@ -336,7 +209,7 @@ stay(InferAdmission *a, InferAdmissionNode *nodes, int me, const InferAsk *ask, 
 	int left = (ask->wait ? ask->want : before) - granted;
 
 	if (left > 0)
-		join(a, nodes, me, ask, left, granted > 0, now_us);
+		infer_line_join(a, nodes, me, ask, left, granted > 0, now_us);
 	else
 		infer_admission_leave(a, nodes, me);
 	if (granted < could && node->want > 0 &&
@@ -403,7 +276,7 @@ infer_admission_pass(InferAdmission *a, InferAdmissionNode *nodes, int me, const
 		infer_admission_leave(a, nodes, me);
 		return false;
 	}
-	join(a, nodes, me, ask, ask->want, false, now_us);
+	infer_line_join(a, nodes, me, ask, ask->want, false, now_us);
 	nodes[me].woken_us = 0;
 	nodes[me].passed = true;
 	if (a->alarm == me)
@@ -483,12 +356,12 @@ who_sets_alarm(InferAdmission *a, const InferAdmissionNode *nodes, int64_t now_u
 
 	if (opens == INT64_MAX)
 		return INFER_NOBODY;
-	if (holder != INFER_NOBODY && !is_absent(&nodes[holder], now_us) &&
-		now_us - a->alarm_us < ABSENT_US)
+	if (holder != INFER_NOBODY && !infer_line_is_absent(&nodes[holder], now_us) &&
+		now_us - a->alarm_us < INFER_LINE_ABSENT_US)
 		return opens + ALARM_SLACK_US < a->alarm_us ? holder : INFER_NOBODY;
 	for (int p = INFER_PRIORITY_COUNT - 1; p >= 0; p--)
 		for (int i = a->head[p]; i != INFER_NOBODY; i = nodes[i].next)
-			if (!is_absent(&nodes[i], now_us))
+			if (!infer_line_is_absent(&nodes[i], now_us))
 				return i;
 	return INFER_NOBODY;
 }
@@ -509,8 +382,8 @@ infer_admission_wake(InferAdmission *a, InferAdmissionNode *nodes, int64_t now_u
 
 	if (size <= 0)
 		return 0;
-	a->stirs &= somebody_waits(a);
-	if (!somebody_waits(a))
+	a->stirs &= !infer_line_is_empty(a);
+	if (infer_line_is_empty(a))
 		return 0;
 	room = free_permits(a, false, now_us);
 	(void) settle(a, nodes, room, INFER_PRIORITY_VLOW, now_us);
@@ -544,8 +417,9 @@ opening_alarm_us(InferAdmission *a, InferAdmissionNode *nodes, int me, int64_t n
 {
 	int64_t opens;
 
-	if (a->alarm != INFER_NOBODY && a->alarm != me && !is_absent(&nodes[a->alarm], now_us) &&
-		now_us - a->alarm_us < ABSENT_US)
+	if (a->alarm != INFER_NOBODY && a->alarm != me &&
+		!infer_line_is_absent(&nodes[a->alarm], now_us) &&
+		now_us - a->alarm_us < INFER_LINE_ABSENT_US)
 		return INT64_MAX;
 	opens = opens_us(a, nodes, now_us);
 	if (opens <= now_us)
