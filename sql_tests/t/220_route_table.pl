@@ -113,9 +113,34 @@ make_server("s$_", $mock->url) foreach 1 .. 3;
 }
 
 # A restart forgets all.
-$node->append_conf('postgresql.conf', "pg_inference.max_servers = 64\n");
+$node->append_conf('postgresql.conf', "pg_inference.max_servers = 64\npg_inference.max_admission_keys = 2\n");
 $node->restart;
 is(ask('SELECT count(*) FROM infer.stat_servers'), 0, 'after a restart nothing is known');
+
+# A full table of admission keys: a model's servers that are not in it are left out, which is said once a session;
+# without another one the call is refused.
+{
+	ask(q{SELECT infer.complete('s1/m', 'fills'), infer.complete('s2/m', 'fills')});
+	ask(q{SELECT infer.create_model('one', task => 'complete', server => 's3', remote_model => 'm');
+		SELECT infer.create_model('two', task => 'complete', server => 's3', remote_model => 'm');
+		SELECT infer.add_placement('two', 's1', 'm')});
+	my $left_out = q{SELECT string_agg(concat_ws(' ', server, verdict, reason), ', ') FROM infer.explain_route('two', '{}') WHERE phase = 1};
+	like(ask($left_out), qr/^s3 eliminated no_room: .*pg_inference\.max_admission_keys/, 'no key: infer.explain_route() says so');
+	my ($rc, $out, $err) = $node->psql('postgres',
+		q{SELECT server, reason FROM infer.try_complete('two', 'one'); SELECT count(infer.complete('two', 'row ' || i)) FROM generate_series(1, 9) AS i;});
+	is($out, "s1|\n9", 'no key: calls go to the other server');
+	my @warnings = $err =~ /(WARNING:[^\n]*)/g;
+	is("@warnings", 'WARNING:  server "s3" is left out, for there is no room for its admission key', 'no key: and it is said, once a session')
+	  or diag($err);
+	foreach (q{SELECT infer.complete('one', 'x')}, q{SELECT infer.complete('two', 'x', options => '{"route_prefs": {"exclude": ["s1"]}}')})
+	{
+		($rc, $out, $err) = $node->psql('postgres', $_);
+		isnt($rc, 0, 'no key: without another server the call fails');
+		like($err, qr/pg_inference\.max_admission_keys/, '... and says what would help');
+	}
+}
+$node->append_conf('postgresql.conf', "pg_inference.max_admission_keys = 256\n");
+$node->restart;
 
 # Databases: each has its own servers, whatever they are called.
 {

@@ -106,7 +106,10 @@ put_eliminated(ReturnSetInfo *rsinfo, const InferExplanation *it)
 			continue;
 		begin_row(&row, 1, "eliminated");
 		put_place(&row, it, i);
-		put_text(&row, COL_REASON, infer_route_reason_name(reason));
+		put_text(&row, COL_REASON,
+				 reason == INFER_BY_NO_ROOM
+					 ? "no_room: raise pg_inference.max_admission_keys, or share an admission_key"
+					 : infer_route_reason_name(reason));
 		put_row(rsinfo, &row);
 	}
 }

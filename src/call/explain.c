@@ -11,6 +11,7 @@
 
 #include "call/classify.h"
 #include "call/explain.h"
+#include "call/place.h"
 #include "call/route.h"
 #include "core/peer.h"
 #include "core/route.h"
@@ -106,6 +107,7 @@ infer_explain_route(const char *model, Jsonb *said, Jsonb *parameters)
 		infer_route_describe(placement,
 							 placement->permitted && infer_egress_host(placement->server),
 							 &it->places[i]);
+		it->places[i].no_room = !infer_place_has_room(placement->server);
 		look(it->target, i, task, now_us, &it->places[i]);
 	}
 	infer_route_session(it->target, &header.route);

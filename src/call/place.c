@@ -189,6 +189,32 @@ refuse_key(void)
 							"let servers share an admission_key.")));
 }
 
+/* The other servers of the model serve the calls. */
+static void
+tell_no_room(const char *server)
+{
+	static bool told = false;
+
+	if (told)
+		return;
+	told = true;
+	ereport(
+		WARNING,
+		(errmsg("server \"%s\" is left out, for there is no room for its admission key", server),
+		 errdetail("All %d entries are in use.", infer_guc_max_admission_keys),
+		 errhint("Raise pg_inference.max_admission_keys and restart the server, or "
+				 "let servers share an admission_key.")));
+}
+
+bool
+infer_place_has_room(const InferServer *server)
+{
+	char hashed[HASHED_SIZE];
+
+	return infer_admission_has_room(short_key(server->admission_key, hashed));
+}
+
+/* Less than 0: there is no room for it. */
 static InferKey
 admission_key(const InferPlace *place)
 {
@@ -214,8 +240,6 @@ admission_key(const InferPlace *place)
 		by.insists = is_left_behind(name);
 	}
 	key = infer_admission_key(name, &wanted, &by, &conflict);
-	if (key < 0)
-		refuse_key();
 	if (conflict)
 	{
 		InferAdmissionConfig kept = infer_admission_config(key);
@@ -385,6 +409,11 @@ make(InferPlace *place, InferClass *class, const InferPlacement *placement)
 	place->fairness = server->signals ? infer_signals_fairness(class) : NULL;
 	place->told_limits = batch_limits(place);
 	place->key = admission_key(place);
+	if (place->key < 0)
+	{
+		place->barred = INFER_REASON_NO_DEST;
+		return;
+	}
 	place->output_guess = output_guess(place);
 	place->slot = publish(place);
 	infer_incarnation_prepare(place);
@@ -403,6 +432,8 @@ infer_place_refuse(const InferPlace *place)
 				(errcode(infer_errcode_config()),
 				 errmsg("host \"%s\" of server \"%s\" is not allowed", server->host, server->name),
 				 errhint("A superuser can add it to pg_inference.allowed_hosts.")));
+	if (place->barred == INFER_REASON_NO_DEST)
+		refuse_key();
 }
 
 void
@@ -434,6 +465,9 @@ infer_places_make(InferClass *class)
 	for (int i = 0; usable == 0 && i < class->nplaces; i++)
 		if (class->places[i].barred != INFER_REASON_PERMISSION_DENIED)
 			infer_place_refuse(&class->places[i]);
+	for (int i = 0; i < class->nplaces; i++)
+		if (class->places[i].barred == INFER_REASON_NO_DEST)
+			tell_no_room(class->places[i].placement->server->name);
 	infer_sizes_refresh(class);
 }
 

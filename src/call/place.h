@@ -55,7 +55,10 @@ struct InferPlace
 /* Makes the places of a class whose target and options are there, in the current context.  Raises
  * configuration errors, also if none of them may be used. */
 extern void infer_places_make(InferClass *class);
-/* Raises what a barred place is barred for. */
+/* Has the table of admission keys the server's key, or room for it? */
+extern bool infer_place_has_room(const InferServer *server);
+/* Raises what a barred place is barred for: PERMISSION_DENIED, EGRESS_DENIED, or NO_DEST, for want
+ * of room for its admission key. */
 extern void infer_place_refuse(const InferPlace *place);
 /* Says in a request what the gateway knows of the address of the place's server. */
 extern void infer_place_address(const InferPlace *place, InferHttpRequest *request);

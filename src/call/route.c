@@ -210,8 +210,14 @@ infer_route_prepare(InferClass *class)
 	class->request = class->options.header.route;
 	class->routes = palloc0(sizeof(InferRoutePlace) * class->nplaces);
 	for (int i = 0; i < class->nplaces; i++)
+	{
+		InferReason barred = class->places[i].barred;
+
 		infer_route_describe(class->places[i].placement,
-							 class->places[i].barred == INFER_REASON_NONE, &class->routes[i]);
+							 barred == INFER_REASON_NONE || barred == INFER_REASON_NO_DEST,
+							 &class->routes[i]);
+		class->routes[i].no_room = barred == INFER_REASON_NO_DEST;
+	}
 	infer_route_decide(&class->request, class->routes, class->nplaces, infer_now_us(), 0,
 					   &decision);
 	check(class);

@@ -18,6 +18,7 @@ static const char *const reason_names[] = {
 	[INFER_BY_TS_RANGE] = "ts_range",
 	[INFER_BY_EXCLUDE] = "exclude",
 	[INFER_BY_PRIVILEGE] = "privilege",
+	[INFER_BY_NO_ROOM] = "no_room",
 	[INFER_BY_DEAD] = "dead",
 	[INFER_BY_DRAINING] = "draining",
 	[INFER_BY_FAILED] = "failed",

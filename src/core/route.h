@@ -141,6 +141,7 @@ typedef struct InferRoutePlace
 	bool primary;
 	int tier;       /* 0 = the model's own, then its fallbacks' */
 	bool permitted; /* the caller has USAGE */
+	bool no_room;   /* the table of admission keys is full, and has not its own */
 
 	/* what the route table says */
 	InferPlaceState state;
@@ -170,6 +171,7 @@ typedef enum InferRouteReason
 	INFER_BY_TS_RANGE,
 	INFER_BY_EXCLUDE,
 	INFER_BY_PRIVILEGE,
+	INFER_BY_NO_ROOM,
 	INFER_BY_DEAD,
 	INFER_BY_DRAINING,
 	INFER_BY_FAILED,

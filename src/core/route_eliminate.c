@@ -81,6 +81,8 @@ first_reason(const InferRouteRequest *request, const InferRoutePlace *place, boo
 		return reason;
 	if (!place->permitted)
 		return INFER_BY_PRIVILEGE;
+	if (place->no_room)
+		return INFER_BY_NO_ROOM;
 	if (place->state == INFER_PLACE_DEAD)
 		return INFER_BY_DEAD;
 	if (place->state == INFER_PLACE_DRAINING)

@@ -36,6 +36,8 @@ typedef int InferKey; /* index into the table; valid for the life of the postmas
  * and key when it had been configured otherwise before and keeps that: see InferConfigurer. */
 extern InferKey infer_admission_key(const char *key, const InferAdmissionConfig *config,
 									const InferConfigurer *by, bool *conflict);
+/* Is it there, or room for it? */
+extern bool infer_admission_has_room(const char *key);
 /* Who has configured it; all zero if nobody has yet. */
 extern InferConfigurer infer_admission_configurer(const char *key);
 extern InferAdmissionConfig infer_admission_config(InferKey key);

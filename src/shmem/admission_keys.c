@@ -121,6 +121,17 @@ lookup_key(const char *key)
 	return found;
 }
 
+bool
+infer_admission_has_room(const char *key)
+{
+	bool has_room;
+
+	LWLockAcquire(table_lock(), LW_SHARED);
+	has_room = table->nkeys < table->capacity || table->buckets[find_bucket(key)] != NOBODY;
+	LWLockRelease(table_lock());
+	return has_room;
+}
+
 /* Appends the key unless another process was faster; NOBODY when the table is full. */
 static InferKey
 insert_key(const char *key)
