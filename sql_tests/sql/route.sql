@@ -220,8 +220,15 @@ SELECT infer.complete('route_classed', 'outer');
 \set VERBOSITY default
 DROP FUNCTION route_second;
 SELECT infer.complete('route_classed', 'outer');
+-- placements whose server is gone, or has no url
+DROP SERVER route_a1;
+ALTER SERVER route_b1 OPTIONS (DROP url);
+SELECT phase, server, node, verdict, reason, remote_model, tier FROM infer.explain_route('route') WHERE phase = 1;
+SELECT why('{}', b) = 'eliminated ' || problem FROM unnest('{a1,b1}'::text[]) b JOIN infer.placements ON server = 'route_' || b AND model = 'route';
+SELECT infer.ref('route', server => 'route_a1');
+SELECT infer.ref('route', server => 'route_b1');
 SELECT count(infer.drop_model(name)::text) FROM infer.models WHERE name LIKE 'route%';
 DROP FUNCTION left_by, why, route_first, route_third;
 DROP TABLE route_calls;
-DROP SERVER route_a1, route_a2, route_b1, route_b2 CASCADE;
+DROP SERVER route_a2, route_b1, route_b2 CASCADE;
 DROP ROLE route_user;

@@ -1,9 +1,9 @@
 /*
  * api/route.c - infer.explain_route(): where a request would go, and why not elsewhere.
  *
- * Rows in the order of the decision: what phase 1 eliminated, each with its reason, and the cause
- * if nothing is left; the nodes as phase 2 ranks them; the places in the order of phase 3, which is
- * that in which a request tries them.
+ * Rows in the order of the decision: what has no server, what phase 1 eliminated, each with its
+ * reason, and the cause if nothing is left; the nodes as phase 2 ranks them; the places in the
+ * order of phase 3, which is that in which a request tries them.
  */
 #include "postgres.h"
 
@@ -17,6 +17,9 @@
 #include "api/rows.h"
 #include "call/explain.h"
 #include "pg/datum.h"
+#include "registry/models.h"
+#include "registry/placements.h"
+#include "registry/servers.h"
 
 PG_FUNCTION_INFO_V1(infer_explain);
 
@@ -92,6 +95,33 @@ static void
 put_row(ReturnSetInfo *rsinfo, Row *row)
 {
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
+}
+
+/* Placements that a decision never sees, for calls do not get so far as to them. */
+static void
+put_unusable(ReturnSetInfo *rsinfo, const char *name)
+{
+	InferModel *model = infer_model_read(name);
+	ListCell *cell;
+
+	if (model == NULL)
+		return;
+	foreach (cell, model->placements)
+	{
+		const InferPlacementRow *placement = lfirst(cell);
+		const char *problem = infer_server_problem(placement->server);
+		Row row;
+
+		if (problem == NULL)
+			continue;
+		begin_row(&row, 1, "eliminated");
+		put_server(&row, placement->server);
+		put_text(&row, COL_REASON, problem);
+		put_text(&row, COL_REMOTE_MODEL, placement->remote_model);
+		row.values[COL_TIER] = Int32GetDatum(0);
+		row.nulls[COL_TIER] = false;
+		put_row(rsinfo, &row);
+	}
 }
 
 static void
@@ -211,11 +241,12 @@ Datum
 infer_explain(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	char *model = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	InferExplanation *it;
 
 	infer_rows_begin(fcinfo, "infer_explain", COL_COUNT);
-	it = infer_explain_route(text_to_cstring(PG_GETARG_TEXT_PP(0)), PG_GETARG_JSONB_P(1),
-							 PG_GETARG_JSONB_P(2));
+	it = infer_explain_route(model, PG_GETARG_JSONB_P(1), PG_GETARG_JSONB_P(2));
+	put_unusable(rsinfo, model);
 	put_eliminated(rsinfo, it);
 	put_cause(rsinfo, &it->decision);
 	put_nodes(rsinfo, &it->decision);

@@ -13,6 +13,8 @@
 #include "call/explain.h"
 #include "call/refs.h"
 #include "pg/report.h"
+#include "registry/models.h"
+#include "registry/placements.h"
 #include "registry/refs.h"
 #include "registry/servers.h"
 #include "shmem/route.h"
@@ -36,6 +38,23 @@ choose(const char *model)
 	return &it->target->places[it->decision.order[0]];
 }
 
+/* Does the catalog place it there, whatever the server is? */
+static bool
+is_placed(const char *name, const char *server)
+{
+	InferModel *model = infer_model_read(name);
+	ListCell *cell;
+
+	if (model == NULL)
+		return false;
+	foreach (cell, model->placements)
+	{
+		if (strcmp(((InferPlacementRow *) lfirst(cell))->server, server) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* The model's own placement on that server. */
 static const InferPlacement *
 find(const char *model, const char *server)
@@ -56,6 +75,8 @@ find(const char *model, const char *server)
 					 errhint("Name the one that is meant as %s/remote_model.", server)));
 		found = place;
 	}
+	if (found == NULL && infer_server_problem(server) != NULL && is_placed(model, server))
+		infer_server_read(server, model); /* says what is wrong with it */
 	if (found == NULL)
 		ereport(ERROR, (errcode(infer_errcode_config()),
 						errmsg("model \"%s\" is not on server \"%s\"", model, server),

@@ -95,8 +95,8 @@ static const ReasonText reason_texts[INFER_REASON_COUNT] = {
 							  "Change the call's routing keys, or add a placement with "
 							  "infer.add_placement()."},
 	[INFER_REASON_DRAINING] = {"the server is being taken out of service",
-							   "Call again after infer.undrain(), or add another server to the "
-							   "model with infer.add_placement()."},
+							   "Call again where the model runs on other servers as well "
+							   "(infer.placements); else after infer.undrain()."},
 	[INFER_REASON_ALL_FAILED] = {"all servers of the model are down",
 								 "Check the inference servers. They are tried again by themselves; "
 								 "call again later."},

@@ -106,9 +106,15 @@ infer_check_class_fns(InferField *field)
 	stored = palloc(sizeof(Datum) * Max(count, 1));
 	for (int i = 0; i < count; i++)
 	{
-		Oid function =
-			DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(signatures[i])));
+		Oid function;
 
+		if (strchr(signatures[i], '(') == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("\"%s\" does not name the arguments of a function", signatures[i]),
+					 errhint("Write it with them: %s(text,jsonb,jsonb,jsonb).", signatures[i])));
+		function =
+			DatumGetObjectId(DirectFunctionCall1(regprocedurein, CStringGetDatum(signatures[i])));
 		if (!infer_is_class_fn(function))
 			ereport(ERROR, (errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
 							errmsg("function %s cannot classify requests", signatures[i]),

@@ -195,11 +195,16 @@ infer_model_check_prices(const char *name)
 			" AND NOT pg_catalog.pg_has_role($2, s.srvowner, 'USAGE')"
 			" ORDER BY s.srvname LIMIT 1",
 			args, lengthof(args), &server) > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to say the prices of model \"%s\"", name),
-				 errdetail("Only the owner of server \"%s\" may, for budgets trust them.", server),
-				 errhint("Leave the prices out, or have the owner create the model.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for model \"%s\", which has prices", name),
+			 errdetail("Budgets trust prices, so this needs ownership of server \"%s\" as well.",
+					   server),
+			 errhint("Leave the prices out (infer.alter_model('%s', reset => "
+					 "'{input_price,output_price}')), or have a role do it that owns the model "
+					 "and its servers.",
+					 name)));
 }
 
 void

@@ -48,13 +48,16 @@ infer_server_look(Oid serverid, bool *ours)
 static void
 infer_refuse_missing(const char *name, const char *model)
 {
-	ereport(ERROR,
-			(errcode(infer_errcode_config()), errmsg("server \"%s\" does not exist", name),
-			 model ? errdetail("Model \"%s\" is served by it.", model) : 0,
-			 model ? errhint("Create the server, or move the model with infer.alter_model().")
-				   : errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER "
-							 "pg_inference OPTIONS (url '...').",
-							 quote_identifier(name))));
+	ereport(
+		ERROR,
+		(errcode(infer_errcode_config()), errmsg("server \"%s\" does not exist", name),
+		 model ? errdetail("Model \"%s\" is served by it.", model) : 0,
+		 model
+			 ? errhint(
+				   "Create the server, or run the model on another one with infer.add_placement().")
+			 : errhint("Create it with CREATE SERVER %s FOREIGN DATA WRAPPER "
+					   "pg_inference OPTIONS (url '...').",
+					   quote_identifier(name))));
 }
 
 Oid
@@ -97,6 +100,18 @@ infer_server_of(Oid serverid)
 	server->name = foreign->servername;
 	infer_options_read_server(foreign->options, server);
 	return server;
+}
+
+const char *
+infer_server_problem(const char *name)
+{
+	bool ours;
+
+	if (infer_server_look(get_foreign_server_oid(name, true), &ours) == NULL)
+		return "no such server";
+	if (!ours)
+		return "not an inference server";
+	return infer_server_read_usable(name) == NULL ? "the server has no url" : NULL;
 }
 
 InferServer *

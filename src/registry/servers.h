@@ -22,6 +22,8 @@ extern void infer_servers_undrain_gone(void);
 /* The server of that name, palloc'd; NULL if there is none, it is another wrapper's, or has no url.
  */
 extern InferServer *infer_server_read_usable(const char *name);
+/* Why there is none such, in the words of infer.placements.problem; NULL: there is one. */
+extern const char *infer_server_problem(const char *name);
 /* Raises 42501 unless userid has USAGE, and like infer_server_find() if the server is gone. */
 extern void infer_server_require_usage(Oid serverid, const char *name, Oid userid);
 /* OIDs of all servers of ours, by name. */

@@ -329,6 +329,6 @@ infer_target_read(const char *model, InferTask task)
 			(errcode(infer_errcode_config()), errmsg("model \"%s\" does not exist", model),
 			 errhint("Create it with infer.create_model('%s', task => '%s', server => '...'), or "
 					 "write server/remote_model; infer.models lists the models.",
-					 model, infer_task_name(task))));
+					 model, task == INFER_TASK_CALL ? "..." : infer_task_name(task))));
 	return NULL; /* not reached */
 }
