@@ -163,6 +163,24 @@ $node->restart;
 	is(servers('database, server, answers'), 'd2 s 2,d3 s 3', 'a database that is gone is not shown');
 }
 
+# A database of another encoding: what is no text here does not keep the rest from being shown.
+{
+	ask("CREATE DATABASE $_ ENCODING '$_' LOCALE 'C' TEMPLATE template0") foreach qw(latin1 utf8);
+	ask('CREATE EXTENSION pg_inference', $_) foreach qw(latin1 utf8);
+	make_server('plain', $mock->url, 'utf8');
+	ask(q{SELECT infer.complete('plain/m', 'x')}, 'utf8');
+	ask("SET client_encoding = 'latin1'; CREATE SERVER \"s\xe9r\" FOREIGN DATA WRAPPER pg_inference OPTIONS (url '@{[ $mock->url ]}/v1');
+		SELECT infer.complete('s\xe9r/mod\xe8le', 'x')", 'latin1');
+	my $see = sub { return ask("SET client_encoding = 'latin1'; SELECT $_[0]", 'utf8'); };
+	is($see->(q{string_agg(server || ' ' || node, ',' ORDER BY server) FROM infer.stat_servers WHERE database IN ('latin1', 'utf8')}),
+		'plain plain,s?r s?r', 'another encoding: stat_servers');
+	is($see->(q{node FROM infer.stat_nodes WHERE database = 'latin1'}), 's?r', 'another encoding: stat_nodes');
+	is($see->(q{server || ' ' || remote_model FROM infer.stat_models WHERE database = 'latin1'}), 's?r mod?le', 'another encoding: stat_models');
+	is($see->(q{server || ' ' || remote_model FROM infer.stat_usage WHERE datname = 'latin1'}), 's?r mod?le', 'another encoding: stat_usage');
+	is(ask("SET client_encoding = 'latin1'; SELECT server FROM infer.stat_servers WHERE database = 'latin1'", 'latin1'), "s\xe9r", '... where it is text');
+	ask("DROP DATABASE $_") foreach qw(latin1 utf8);
+}
+
 # fail_P42: a model that a server does not have is not asked for again for a while, by the role whose
 # key the server said it to; other models and roles are not concerned, nor is it said by a refusal.
 {

@@ -13,6 +13,7 @@
 
 #include "api/rows.h"
 #include "pg/clock.h"
+#include "pg/datum.h"
 #include "shmem/admission.h"
 #include "shmem/nodes.h"
 
@@ -86,7 +87,7 @@ put_line(ReturnSetInfo *rsinfo, const Line *line, int name_column)
 		values[COL_ROLE] = ObjectIdGetDatum(waiter->role);
 		nulls[COL_KEY] = nulls[COL_NODE] = true;
 		nulls[name_column] = false;
-		values[name_column] = CStringGetTextDatum(line->name);
+		values[name_column] = infer_text_datum(line->name);
 		values[COL_POSITION] = Int32GetDatum(i + 1);
 		values[COL_PRIORITY] = CStringGetTextDatum(priorities[waiter->priority]);
 		nulls[COL_DURATION] = waiter->duration == 0; /* not told */

@@ -7,9 +7,9 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 
 #include "api/rows.h"
+#include "pg/datum.h"
 #include "pg/guc.h"
 
 void
@@ -29,7 +29,7 @@ infer_rows_put_text(Datum *values, bool *nulls, int column, const char *text)
 {
 	nulls[column] = text == NULL || text[0] == '\0';
 	if (!nulls[column])
-		values[column] = CStringGetTextDatum(text);
+		values[column] = infer_text_datum(text);
 }
 
 bool

@@ -226,7 +226,7 @@ infer_stat_models(PG_FUNCTION_ARGS)
 			continue;
 		values[MODEL_DATABASE] = infer_name_datum(database);
 		values[MODEL_SERVER] = infer_name_datum(stat.server_name);
-		values[MODEL_REMOTE_MODEL] = CStringGetTextDatum(stat.key.remote_model);
+		values[MODEL_REMOTE_MODEL] = infer_text_datum(stat.key.remote_model);
 		values[MODEL_TASK] = CStringGetTextDatum(infer_task_name(stat.key.task));
 		values[MODEL_REQUESTS] = Int64GetDatum(observed->requests);
 		values[MODEL_ROWS] = Int64GetDatum(observed->rows);
@@ -293,7 +293,7 @@ put_usage_key(const InferUsageRow *row, Datum *values, bool *nulls)
 	values[USAGE_DATABASE] = ObjectIdGetDatum(key->model.database);
 	values[USAGE_ROLE] = ObjectIdGetDatum(key->role);
 	values[USAGE_SERVER] = infer_name_datum(row->server_name);
-	values[USAGE_REMOTE_MODEL] = CStringGetTextDatum(key->model.remote_model);
+	values[USAGE_REMOTE_MODEL] = infer_text_datum(key->model.remote_model);
 	values[USAGE_TASK] = CStringGetTextDatum(infer_task_name(key->model.task));
 	nulls[USAGE_DAY] = key->day == INFER_USAGE_OLDER;
 	nulls[USAGE_DATABASE] = nulls[USAGE_SERVER] = folded;
