@@ -222,6 +222,18 @@ $mock{a1}->set('defaults', 'limit_items=4', 'limit_status=413');
 is(($parts->finish)[0], "0|request_too_large maybe_executed\n", 'fail_P55: what may have run is not said in other words for its key');
 like(keys_seen('a1'), qr/^1 keys/, '... which these do not have');
 
+# what is too large for one server is said in parts there, which shows what it takes, whoever's turn it is
+foreach my $n (1 .. 3)
+{
+	given(all => [ 'limit_items=4', 'limit_status=413' ]);
+	$m = model('embed');
+	ask("SELECT infer.alter_model('$m', strategy => 'rr')");
+	my $part = ask(qq{SET pg_inference.streaming_mode = batch;
+		SELECT server FROM (SELECT i, infer.try_embed('$m', 'part ' || i) AS o FROM generate_series(1, 8) i OFFSET 0) s, LATERAL (SELECT (o).server) t WHERE i = 1});
+	my ($refused) = grep { $mock{$_}->stat('failed') > 0 } @names;
+	is($part, "$refused." . number($m), 'the parts of what a server refused: the first one is sent there');
+}
+
 # a retry is one class more urgent, which shows in the line of the second server
 sub in_line
 {

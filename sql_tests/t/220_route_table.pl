@@ -112,6 +112,28 @@ make_server("s$_", $mock->url) foreach 1 .. 3;
 	ask('DROP SERVER s4; SELECT infer.undrain()');
 }
 
+# Who has read the catalogs before a change, and is late to say so, does not take it back.
+{
+	my $other = InferTest::Mock->new;
+	ask(q{CREATE FUNCTION waits(model text, header jsonb, args jsonb, config jsonb) RETURNS jsonb LANGUAGE plpgsql AS
+		'BEGIN PERFORM pg_advisory_lock(7), pg_advisory_unlock(7); RETURN header; END';
+		SELECT infer.create_model('late', 'complete', 's1', 'm', class_fns => '{"waits(text,jsonb,jsonb,jsonb)"}')});
+	my $gate = InferProc->start($node, 'gate', 'SELECT pg_advisory_lock(7); SELECT pg_sleep(60);');
+	my $locks = sub { return ask(q{SELECT count(*) FILTER (WHERE NOT granted) || ' ' || count(*) FROM pg_locks WHERE locktype = 'advisory'}) };
+	ok(InferTest::wait_until(30, sub { $locks->() eq '0 1' }), 'late: somebody is to be waited for');
+	my $late = InferProc->start($node, 'late', q{SELECT infer.complete('late', 'late') <> ''});
+	ok(InferTest::wait_until(30, sub { $locks->() eq '1 2' }), 'late: it has read the catalogs, and waits');
+	ask("ALTER SERVER s1 OPTIONS (SET url '@{[ $other->url ]}/v1')");
+	ask(q{SELECT infer.complete('s1/m', 'published')});
+	my $generation = servers('generation', " WHERE server = 's1'");
+	ask('SELECT pg_terminate_backend(' . $gate->backend . ')');
+	$gate->finish;
+	is(($late->finish)[0], "t\n", 'late: it is answered');
+	ok($mock->ledger->{late}, 'late: by the server as it was');
+	is(servers('generation, answers', " WHERE server = 's1'"), "$generation 1", 'late: the table goes on with the server as it is');
+	ask("SELECT infer.drop_model('late'); ALTER SERVER s1 OPTIONS (SET url '@{[ $mock->url ]}/v1')");
+}
+
 # A restart forgets all.
 $node->append_conf('postgresql.conf', "pg_inference.max_servers = 64\npg_inference.max_admission_keys = 2\n");
 $node->restart;
