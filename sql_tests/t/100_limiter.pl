@@ -247,7 +247,7 @@ is($mock->stat('max_in_flight'), 6, 'terminated: with all of the permits');
 
 server('minute', rpm => 60);
 given('base_ms=5');
-my @minute = map { InferProc->start($node, "minute $_", rows_of('minute', "minute $_", 50)) } 1 .. 8;
+my @minute = map { InferProc->start($node, "minute $_", rows_of('minute', "minute $_", 70)) } 1 .. 8; # each has more than a minute bears
 ok(InferTest::wait_until(60, sub { admission('minute', 'waiting = 8 AND in_flight = 0 AND requests_left = 0') eq 't' }),
 	'rpm: eight sessions wait');
 is($mock->stat('requests'), 60, 'fault_F60: rpm: when sixty requests were sent');

@@ -94,11 +94,11 @@ is( ask(q{SET pg_inference.delivery = reliable; SET pg_inference.max_attempts = 
 given();
 ask(q{SELECT infer.embed('m', 'well so far')});
 my $ended;
-foreach my $try (1 .. 5) # half a second is not always enough for three copies
+foreach my $try (1 .. 5) # half a second is not always enough for three copies, nor for one
 {
 	given('fault_lost=100');
 	$ended = outcome('"delivery": "unless_failed", "timeout": "500ms", "max_attempts": 1000');
-	last if $mock->stat('requests') >= 3;
+	last if $mock->stat('requests') >= 3 && $ended !~ /^timeout/;
 }
 like($ended, qr/^server_failed\|maybe_executed\|(\d+)\|\1$/, 'unless_failed: gives up, and says what the copies prove');
 cmp_ok($mock->stat('requests'), '>=', 3, 'unless_failed: after some copies');

