@@ -328,30 +328,27 @@ begin('busy', 'MEDIUM', server => 'narrow');
 begin('epic', 'EPIC', server => 'other');
 is_left('busy epic', 'a permit and the weight of a node are out');
 my $pulse = InferPulse->new;
-my @timeouts = (2100, 2250, 2400); # three each, for a machine that is busy may be late
-my %calls = (permit => [ 'then narrow', '"duration": "MEDIUM"' ], weight => [ 'then other', '"duration": "LONG"' ], own => [ 'then alone', '"max_concurrency": 1' ]);
+my $outcome = q{reason, execution, attempts, extract(epoch FROM elapsed)};
+my $options = '"timeout": "3100ms", "route_prefs": {"prefer": ["refuses"]}';
 my $began = time;
-foreach my $name (sort keys %calls)
+foreach ([ permit => 'narrow', 'MEDIUM' ], [ weight => 'other', 'LONG' ])
 {
-	my ($model, $option) = @{ $calls{$name} };
-	my @rows = map { qq{('$model', '$name $_', '{$option, "timeout": "${_}ms", "route_prefs": {"prefer": ["refuses"]}}'::jsonb)} } @timeouts;
-	unshift @rows, q{('alone/m', 'before [[mock:hang]]', '{"timeout": "3s", "max_concurrency": 1}'::jsonb)} if $name eq 'own';
-	$session{$name} = InferProc->start($node, $name, qq{
-		SELECT (o).reason, (o).execution, (o).attempts, extract(epoch FROM (o).elapsed) FROM (SELECT infer.try_complete(model, text, '{}', options) AS o
-			FROM (VALUES @{[ join(', ', @rows) ]}) AS v (model, text, options) OFFSET 0) AS s;\n});
+	my ($name, $server, $duration) = @$_;
+	$session{$name} = InferProc->start($node, $name,
+		qq{SELECT $outcome FROM infer.try_complete('then $server', '$name', '{}', '{$options, "duration": "$duration"}');\n});
 }
+$session{own} = InferProc->start($node, 'own', qq{
+	SELECT (o).reason, (o).execution, (o).attempts, extract(epoch FROM (o).elapsed) FROM (SELECT infer.try_complete(model, text, '{}', options) AS o
+		FROM (VALUES ('then alone', 'own', '{$options, "max_concurrency": 1}'::jsonb),
+			('alone/m', 'before [[mock:hang]]', '{"timeout": "8s", "max_concurrency": 1}')) AS v (model, text, options) OFFSET 0) AS s;\n});
 is_queue('weight node b, permit key kc', 'gw_6_4: two wait in line');
-foreach (sort keys %calls)
+foreach (qw(permit weight own))
 {
 	my ($out, $err) = (delete $session{$_})->finish;
-	my @ends = (map { [ split /\|/ ] } split /\n/, $out)[ -@timeouts .. -1 ];
-	is_deeply([ map { "@$_[0 .. 2]" } @ends ], [ ('overloaded not_admitted 1') x 3 ], "gw_6_4: $_: it ends as its last attempt did")
-	  or diag($err);
-	my @late = sort { $a <=> $b } map { $ends[$_][3] - $timeouts[$_] / 1000 } keys @timeouts;
+	my ($reason, $execution, $attempts, $seconds) = split /\|/, (split /\n/, $out)[0] // $err;
+	is("$reason $execution $attempts", 'overloaded not_admitted 1', "gw_6_4: $_: it ends as its last attempt did");
 	my $lost = $pulse->lost($began, time); # some of it before the first attempt, where they begin to count
-	cmp_ok($late[0] + $lost, '>', -0.01, "gw_6_4: $_: ... not before its deadline");
-	cmp_ok($late[0] - $lost, '<', 0.05, "gw_6_4: $_: ... and then by its own alarm") or diag("late: @late");
-	note(sprintf '%s: %s ms late', $_, join(', ', map { sprintf '%.1f', 1000 * $_ } @late));
+	ok($seconds + $lost >= 3 && $seconds - $lost < 3.2, "gw_6_4: $_: ... at its deadline") or diag("after $seconds s, $lost s lost");
 }
 end_all();
 
