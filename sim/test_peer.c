@@ -99,6 +99,20 @@ test_fail_P39(void)
 		hear(&d, &mark, INFER_REASON_CONNECT_FAILED, 1);
 		CHECK(infer_dial_room(&d, now) == 1);
 	}
+	/* one hangs, and when it ends another one has just left */
+	{
+		InferDial d = {0};
+		InferDialMark hung;
+
+		(void) fails(&d, 0.5);
+		now = infer_dial_opens_us(&d, now);
+		hung = infer_dial_take(&d, now);
+		now = infer_dial_opens_us(&d, now);
+		(void) infer_dial_take(&d, now);
+		now += 10 * MS;
+		hear(&d, &hung, INFER_REASON_CONNECT_FAILED, 0.5);
+		CHECK(infer_dial_opens_us(&d, now) == now + 50 * MS);
+	}
 }
 
 /* Fifty that would dial every millisecond, against a host that refuses, or swallows, dial as often

@@ -137,14 +137,19 @@ infer_dial_take(InferDial *d, int64_t now_us)
 	InferDialMark mark = {.epoch = d->epoch, .dial = d->closed, .sent_us = now_us};
 
 	if (mark.dial)
+	{
 		d->next_us = now_us + LONGEST_US;
+		d->last_us = now_us;
+	}
 	return mark;
 }
 
-/* The delay is from dial to dial: what the dial itself took is a part of it. */
+/* The delay is from dial to dial: what the dial itself took is a part of it.  Where one hung, and
+ * another one has left meanwhile, it is from that one on. */
 static void
 on_failure(InferDial *d, const InferDialMark *mark, int64_t now_us, double draw)
 {
+	int64_t from_us = mark->sent_us > d->last_us ? mark->sent_us : d->last_us;
 	int64_t wait_us;
 
 	if (d->delay_us == 0 || (d->up_us != 0 && now_us - d->up_us > RESET_AFTER_US))
@@ -153,7 +158,7 @@ on_failure(InferDial *d, const InferDialMark *mark, int64_t now_us, double draw)
 		d->delay_us = d->delay_us * GROWTH_PERCENT / 100;
 	if (d->delay_us > LONGEST_US)
 		d->delay_us = LONGEST_US;
-	wait_us = mark->sent_us + d->delay_us - now_us;
+	wait_us = from_us + d->delay_us - now_us;
 	if (wait_us < 0)
 		wait_us = 0;
 	d->next_us = now_us + (int64_t) ((double) wait_us * (1 - JITTER + 2 * JITTER * draw));
