@@ -222,6 +222,14 @@ $mock{a1}->set('defaults', 'limit_items=4', 'limit_status=413');
 is(($parts->finish)[0], "0|request_too_large maybe_executed\n", 'fail_P55: what may have run is not said in other words for its key');
 like(keys_seen('a1'), qr/^1 keys/, '... which these do not have');
 
+# to go on to another server costs nothing of what a server may get of retries
+given(a1 => ['fault_lost=100']);
+$m = model('complete');
+is( ask('SET pg_inference.failure_threshold = 0; SET pg_inference.enable = off;', qq{SELECT count(value), count(*) FILTER (WHERE attempts = 2) FROM generate_series(1, 60) i,
+	infer.try_complete('$m', 'goes on ' || i, '{}', '{"retry": "ambiguous", @{[ preferring($m, 'a1', 'a2') ]}}')}),
+	'60|60', 'gw_5: going on to another server is no retry that a server has to bear');
+is(requests(), '60 60 0 0', '... each of them asked both');
+
 # what is too large for one server is said in parts there, which shows what it takes, whoever's turn it is
 foreach my $n (1 .. 3)
 {
