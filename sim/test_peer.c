@@ -188,6 +188,14 @@ test_dial_burst(void)
 	for (int i = 0; i < 15; i++)
 		hear(&d, &old[i], INFER_REASON_CONNECT_FAILED, 0.5);
 	CHECK(d.delay_us == 50 * MS && infer_dial_opens_us(&d, now) == now + 50 * MS);
+	/* it counts from the last that left, be it another one than the first that fails */
+	d = (InferDial){0};
+	old[0] = infer_dial_take(&d, now - 9 * MS);
+	(void) infer_dial_take(&d, now - 1 * MS);
+	hear(&d, &old[0], INFER_REASON_CONNECT_FAILED, 0.5);
+	CHECK(infer_dial_opens_us(&d, now) == now + 49 * MS);
+	old[15] = old[0];
+	old[3] = old[0];
 	/* connections that end when the server goes are no sign that it is back; an answer is */
 	hear(&d, &old[15], INFER_REASON_DISCONNECTED, 0);
 	CHECK(infer_dial_room(&d, now) == 0);

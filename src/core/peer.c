@@ -134,22 +134,20 @@ infer_dial_opens_us(const InferDial *d, int64_t now_us)
 InferDialMark
 infer_dial_take(InferDial *d, int64_t now_us)
 {
-	InferDialMark mark = {.epoch = d->epoch, .dial = d->closed, .sent_us = now_us};
+	InferDialMark mark = {.epoch = d->epoch, .dial = d->closed};
 
 	if (mark.dial)
-	{
 		d->next_us = now_us + LONGEST_US;
-		d->last_us = now_us;
-	}
+	d->last_us = now_us;
 	return mark;
 }
 
 /* The delay is from dial to dial: what the dial itself took is a part of it.  Where one hung, and
- * another one has left meanwhile, it is from that one on. */
+ * another one has left meanwhile, it is from that one on; also of those that left before the first
+ * failure was known. */
 static void
-on_failure(InferDial *d, const InferDialMark *mark, int64_t now_us, double draw)
+on_failure(InferDial *d, int64_t now_us, double draw)
 {
-	int64_t from_us = mark->sent_us > d->last_us ? mark->sent_us : d->last_us;
 	int64_t wait_us;
 
 	if (d->delay_us == 0 || (d->up_us != 0 && now_us - d->up_us > RESET_AFTER_US))
@@ -158,7 +156,7 @@ on_failure(InferDial *d, const InferDialMark *mark, int64_t now_us, double draw)
 		d->delay_us = d->delay_us * GROWTH_PERCENT / 100;
 	if (d->delay_us > LONGEST_US)
 		d->delay_us = LONGEST_US;
-	wait_us = from_us + d->delay_us - now_us;
+	wait_us = d->last_us + d->delay_us - now_us;
 	if (wait_us < 0)
 		wait_us = 0;
 	d->next_us = now_us + (int64_t) ((double) wait_us * (1 - JITTER + 2 * JITTER * draw));
@@ -213,7 +211,7 @@ infer_dial_hear(InferDial *d, const InferDialMark *mark, InferReason reason, Inf
 	Connection connection = connection_of(reason, verdict);
 
 	if (connection == NONE && is_news)
-		on_failure(d, mark, now_us, draw);
+		on_failure(d, now_us, draw);
 	else if (connection == ANSWERED || (connection == LOST && is_news))
 		on_connection(d, now_us);
 }

@@ -101,7 +101,7 @@ typedef struct InferDial
 	bool closed;      /* a connection failed, and none has been made since */
 	int64_t delay_us; /* between the last dial and the next; 0 = none has failed yet */
 	int64_t next_us;  /* closed: when the next one may leave */
-	int64_t last_us;  /* ... and when the last one left; earlier than that, while it is open */
+	int64_t last_us;  /* when the last request left */
 	int64_t up_us;    /* since when connections are made; 0 = never yet */
 } InferDial;
 
@@ -110,7 +110,6 @@ typedef struct InferDialMark
 {
 	uint32_t epoch;
 	bool dial; /* it is the one that may leave */
-	int64_t sent_us;
 } InferDialMark;
 
 /* How many requests may leave now: INT32_MAX, or 1 or 0. */
