@@ -67,7 +67,7 @@ turn(const unsigned char *s, unsigned char *dst)
 static bool
 decode(const unsigned char *s, size_t len, unsigned char *dst)
 {
-	unsigned char last[8] = "AAAAAAAA"; /* which is nothing but zeros */
+	unsigned char last[8] = {'A', 'A', 'A', 'A', 'A', 'A', 'A', 'A'}; /* zeros */
 	uint32_t valid = VALID;
 
 	for (; len >= 8; len -= 8)
