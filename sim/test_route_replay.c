@@ -144,12 +144,11 @@ check_invariants(void)
 		CHECK(d.n_plan == 1 && d.plan[0] == d.order[0]);
 	for (int p = 1; request.is_solo && p < d.n_plan; p++)
 		CHECK(d.places[d.plan[p]].node == d.places[d.plan[0]].node);
-	for (int node = 0, ranked = 0; node < d.n_nodes; node++)
+	for (int node = 0; node < d.n_nodes; node++)
 		if (d.nodes[node].usable)
 		{
 			CHECK(d.nodes[node].rank >= 0 && !node_ranks[d.nodes[node].rank]);
 			node_ranks[d.nodes[node].rank] = true;
-			ranked++;
 		}
 		else
 			CHECK(d.nodes[node].rank == -1);
