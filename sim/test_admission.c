@@ -664,31 +664,34 @@ test_rate_corrections(void)
 	CHECK(ask_as(2, 1, INFER_PRIORITY_NORMAL, 1000) == 1);
 }
 
-/* What was sent at several times comes free at several times. */
-static void
-test_rate_opens_one_by_one(void)
+/* A thousand tokens a minute, used up by two requests 20 s apart; returns when the first left. */
+static int64_t
+uses_the_minute_up(int64_t rpm)
 {
 	int64_t begin;
 
-	setup_with(100, 1, 2, 1000);
+	setup_with(100, 1, rpm, 1000);
 	begin = now;
 	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 900) == 1);
 	now += 20 * SEC;
 	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 100) == 1);
 	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 0);
 	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == begin + 61 * SEC);
+	return begin;
+}
+
+/* What was sent at several times comes free at several times. */
+static void
+test_rate_opens_one_by_one(void)
+{
+	int64_t begin = uses_the_minute_up(2);
+
 	now = begin + 61 * SEC;
 	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 1);
 	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 0);
 	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == begin + 81 * SEC);
 	/* tokens alone */
-	setup_with(100, 1, 0, 1000);
-	begin = now;
-	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 900) == 1);
-	now += 20 * SEC;
-	CHECK(ask_as(0, 1, INFER_PRIORITY_NORMAL, 100) == 1);
-	CHECK(ask_as(1, 1, INFER_PRIORITY_NORMAL, 100) == 0);
-	CHECK(infer_admission_alarm_us(&a, nodes, 1, now) == begin + 61 * SEC);
+	(void) uses_the_minute_up(0);
 }
 
 /* As fault_F60, of tokens. */
